@@ -4,7 +4,7 @@ The service, its Postgres and a scripted model run as in production. Times are m
 timestamp to the end of the frame that shows the result. Commit times come from Postgres (track_commit_timestamp).
 Scrolling is compared with a blank page with as many plain rows.
 
-    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,review,commits,loads,scroll,table]
+    pip install '.[bench,browser]' && python bench/page.py [--parts clicks,inbox,commits,loads,scroll,table]
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ RECORD_PAINTED_ROWS = """() => {
     for (const path of data) window.painted[path] ??= at;
   };
   const look = () => {
-    const rows = document.querySelectorAll('[role=treeitem]:not([class*=preview])');
+    const rows = document.querySelectorAll('[role=treeitem][data-stored=true]');
     const fresh = [...rows].map((row) => row.dataset.path).filter((path) => !(path in window.painted));
     if (fresh.length > 0) channel.port2.postMessage(fresh);
     requestAnimationFrame(look);
@@ -159,16 +159,16 @@ async def measure_clicks(browser: Any, site: Site, document: str) -> None:
 
 async def create_uncertain_document(site: Site, n: int) -> None:
     """Create a document with one value of low confidence."""
-    document = await site.upload(f"review-{n}.pdf", make_pdf([["Invoice 17", f"Total: {n}.50 EUR", "Net: 10.00 EUR"]]))
+    document = await site.upload(f"inbox-{n}.pdf", make_pdf([["Invoice 17", f"Total: {n}.50 EUR", "Net: 10.00 EUR"]]))
     evidence = {"total": evidence_of(1, box_of(1, 7, 7 + len(f"{n}.50")), f"{n}.50")}
     site.extraction(document, {"total": n + 0.5}, {"total": 0.3}, evidence)
 
 
-async def measure_review(browser: Any, site: Site) -> None:
+async def measure_inbox(browser: Any, site: Site) -> None:
     for n in range(REVIEWED):
         await create_uncertain_document(site, n)
-    page = await open_signed_in(browser, site, "/review")
-    await page.get_by_label("Value of total").wait_for()
+    page = await open_signed_in(browser, site, "/inbox")
+    await page.get_by_role("region", name="Review Total").get_by_role("button").first.wait_for()
     cards: list[float] = []
     pictures: list[float] = []
     link = "document.querySelector('main a[href*=\"field=\"]')"
@@ -181,8 +181,8 @@ async def measure_review(browser: Any, site: Site) -> None:
         await page.keyboard.press("Enter")
         for waited, one in zip((cards, pictures), await milliseconds_shown(page), strict=True):
             waited.append(one)
-    print_percentiles("Enter in review → the next document's value", cards)
-    print_percentiles("                 → with the picture of its page", pictures)
+    print_percentiles("Enter in the inbox → the next question", cards)
+    print_percentiles("                   → with the picture of its page", pictures)
     await page.context.close()
 
 
@@ -222,7 +222,7 @@ async def measure_loads(browser: Any, site: Site, document: str) -> None:
     for what, address, running_site in (
         ("the list", "/documents", "[role=rowgroup] a"),
         ("a document of 2,000 fields", f"/documents/{document}", "[data-page] img"),
-        ("review", "/review", "main input"),
+        ("the inbox", "/inbox", "main section button"),
     ):
         paints: list[float] = []
         shifts: list[float] = []
@@ -309,8 +309,8 @@ async def main(parts: Sequence[str]) -> None:
             await measure_clicks(browser, running_site, large)
         if "commits" in parts:
             await measure_commit_to_paint(browser, running_site)
-        if "review" in parts:
-            await measure_review(browser, running_site)
+        if "inbox" in parts:
+            await measure_inbox(browser, running_site)
         if "scroll" in parts:
             await measure_scroll(browser, running_site, large)
         if "table" in parts:
@@ -321,7 +321,7 @@ async def main(parts: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", default="clicks,commits,review,scroll,table,loads")
+    parser.add_argument("--parts", default="clicks,commits,inbox,scroll,table,loads")
     options = parser.parse_args()
     restore_signals()
     asyncio.run(main(options.parts.split(",")))

@@ -84,9 +84,10 @@ async def take_screenshots(folder: Path) -> None:
         await page.locator("[data-page] img").first.wait_for()
         await save_screenshot(page, folder, "unmapped")
 
-        page = await open_page(at, browser, "/review/by-field?path=total", "light")
-        await page.get_by_role("textbox").first.wait_for()
-        await save_screenshot(page, folder, "by-field")
+        page = await open_page(at, browser, "/inbox", "light")
+        await page.get_by_role("region", name="Review").get_by_role("button").first.wait_for()
+        await page.locator("[data-page] img").first.wait_for()
+        await save_screenshot(page, folder, "inbox")
 
         stack = await fill_stack(at, "Invoices", documents)
         page = await open_page(at, browser, f"/stacks/{stack}", "light")

@@ -8,7 +8,6 @@ import { parseDocumentView, type DocumentView } from './document/documentView';
 import { parseInboxView, type InboxView } from './inbox/inboxView';
 import { parsePeriod, type PeriodView } from './home/period';
 import { parseQualityView, type QualityView } from './quality/qualityView';
-import { parseColumn, type Column } from './review/byField/column';
 import { parseRunsView, type RunsView } from './runs/runsView';
 import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './shell/Shell';
@@ -89,14 +88,6 @@ const stackRoute = createRoute({
   component: lazyRouteComponent(() => import('./stacks/StackPage'), 'StackPage'),
 });
 
-const reviewRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/review',
-  validateSearch: (search): { extraction?: string } =>
-    typeof search.extraction === 'string' ? { extraction: search.extraction } : {},
-  component: lazyRouteComponent(() => import('./review/ReviewPage'), 'ReviewPage'),
-});
-
 const inboxRoute = createRoute({
   getParentRoute: () => root,
   path: '/inbox',
@@ -104,17 +95,22 @@ const inboxRoute = createRoute({
   component: lazyRouteComponent(() => import('./inbox/InboxPage'), 'InboxPage'),
 });
 
-const byFieldRoute = createRoute({
+/** Addresses of before the inbox. */
+const reviewRoute = createRoute({
   getParentRoute: () => root,
-  path: '/review/by-field',
-  validateSearch: (search): Column => parseColumn(search),
-  component: lazyRouteComponent(() => import('./review/byField/ByFieldPage'), 'ByFieldPage'),
+  path: '/review/$',
+  validateSearch: ({ path }): { path?: string } => (typeof path === 'string' ? { path } : {}),
+  beforeLoad: ({ search: { path } }) => {
+    throw redirect({ to: '/inbox', search: path === undefined ? {} : { field: path }, replace: true });
+  },
 });
 
 const approvalsRoute = createRoute({
   getParentRoute: () => root,
   path: '/approvals',
-  component: lazyRouteComponent(() => import('./approvals/ApprovalsPage'), 'ApprovalsPage'),
+  beforeLoad: () => {
+    throw redirect({ to: '/inbox', search: { kind: 'approval' }, replace: true });
+  },
 });
 
 const askRoute = createRoute({
@@ -180,9 +176,8 @@ export const router = createRouter({
     recordsTableRoute,
     stacksRoute,
     stackRoute,
-    reviewRoute,
     inboxRoute,
-    byFieldRoute,
+    reviewRoute,
     approvalsRoute,
     askRoute,
     searchRoute,

@@ -68,10 +68,11 @@ async def test_inbox_has_each_kind_with_true_counts(serve):
         assert _counts(page) == {kind: kinds.count(kind) for kind in ("value", "approval", "suggestion", "failed")}
         assert (page["items"][-1]["kind"], page["items"][-1]["error_code"]) == ("failed", "damaged")
         approval = page["items"][0]
-        assert (approval["run_id"], approval["tool"], approval["filename"]) == (
+        assert (approval["run_id"], approval["tool"], approval["filename"], approval["table"]) == (
             waiting["run_id"],
             "extract_fields",
             "second.txt",
+            "Receipts",
         )
         assert approval["changes"] == 5
         values = {one["path"]: one for one in page["items"] if one["kind"] == "value"}
@@ -85,6 +86,10 @@ async def test_inbox_has_each_kind_with_true_counts(serve):
         table = await _inbox(server, schema_id=schema["id"], kind="value")
         assert [one["path"] for one in table["items"]] == list(values)
         assert _counts(table) == {"value": 2, "approval": 1, "suggestion": 0, "failed": 0}
+        field = await _inbox(server, field="total")
+        assert [one["path"] for one in field["items"]] == ["total"]
+        assert _counts(field) == {"value": 1, "approval": 0, "suggestion": 0, "failed": 0}
+        assert _counts(await _inbox(server, field="vendor")) == dict.fromkeys(_counts(page), 0)
         assert _counts(await _inbox(server, since="2100-01-01T00:00:00Z")) == dict.fromkeys(_counts(page), 0)
         mine = await _inbox(server, created_by=str(server.scope.user_id))
         assert mine["items"] == page["items"]

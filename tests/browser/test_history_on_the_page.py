@@ -25,14 +25,14 @@ async def test_restoring_a_version_updates_the_fields(serve, browsing):
             await (await window.open_editor("total")).fill(value)
             await page.keyboard.press("Enter")
             await row.get_by_text(value, exact=True).wait_for()
-        await page.get_by_role("button", name="History").click()
-        dialog = page.get_by_role("dialog", name="History")
-        await dialog.get_by_text("by you", exact=True).nth(1).wait_for()
-        assert await dialog.get_by_text(label("history.agentBy", person="you")).count() >= 1
+        await page.get_by_role("tab", name=label("document.activity")).click()
+        history = page.get_by_role("region", name=label("history.title"))
+        await history.get_by_text("by you", exact=True).nth(1).wait_for()
+        assert await history.get_by_text(label("history.agentBy", person="you")).count() >= 1
         now = await server.extraction(extraction)
-        await dialog.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
+        await history.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
         await page.get_by_text(label("history.restored", version=now["version"] - 2)).wait_for()
-        await page.keyboard.press("Escape")
+        await page.get_by_role("tab", name=label("document.fields")).click()
         await row.get_by_text("12.50", exact=True).wait_for()
         now = await server.extraction(extraction)
         assert now["extracted_fields"] == FIELDS
@@ -64,9 +64,8 @@ async def test_correction_in_words_and_accepted_proposal(serve, browsing):
         assert result["status"] == "completed", result
         await page.reload()
         await total.get_by_text(label("fields.reasons.proposal")).first.wait_for()
-        await total.click()
-        await page.get_by_text("Proposed:").wait_for()
-        await page.get_by_role("button", name="Accept").click()
+        question = page.get_by_role("region", name=label("inbox.question", field="Total"))
+        await question.get_by_role("button", name=label("inbox.answers.proposed")).click()
         await total.get_by_text("12.50", exact=True).wait_for()
         now = await server.extraction(extraction)
         assert (now["extracted_fields"], now["proposals"]) == ({"number": "18", "total": 12.5}, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from browser.window import label
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
 
@@ -36,8 +37,9 @@ async def test_hostile_text_is_shown_and_does_nothing(serve, browsing):
         await page.locator("[data-phase=complete]").wait_for()
         await page.get_by_role("treeitem").filter(has_text=TAG).click()
         await page.get_by_role("treeitem").filter(has_text=LINK).wait_for()
-        await page.get_by_role("region", name="Run").get_by_role("button").first.click()
-        await page.get_by_role("log").get_by_text(TAG).first.wait_for()
+        await page.get_by_role("tab", name=label("document.activity")).click()
+        await page.get_by_text(label("runs.showSteps")).click()
+        await page.get_by_role("region", name=label("document.runs")).get_by_text(TAG).first.wait_for()
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("img[src=x], a[href^=javascript], b[onclick]").count() == 0
         # Control: a request to another host is detected.

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from browser.scripts import COMPLETE, IDENTIFY, extract_until_approval, save_fields
-from browser.window import label, playwright
-from extraction_case import until
+from browser.scripts import (
+    COMPLETE,
+    IDENTIFY,
+    ITEMS,
+    extract_until_approval,
+    extraction_script,
+    is_items,
+    misread_extraction,
+    new_extraction,
+    proposed_list,
+    reads_lines_in_another_order,
+    save_fields,
+)
+from browser.window import delayed_response, label, playwright
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
 
@@ -54,19 +68,16 @@ async def test_questions_are_answered_by_keyboard_alone(serve, browsing):
             return (await server.get(f"documents/{document}"))["to_review"] == 2
 
         await until(is_checked)
-        await window.open("/review")
-        await page.get_by_role("link", name=label("review.tryInbox")).click()
+        await window.open("/inbox")
 
         # What is missing comes first, with the printed values that may be it. Focus is on the first answer.
-        question = page.get_by_role("region", name=label("review.label", field="Total"))
-        await question.wait_for()
-        first = question.get_by_role("button", name="15.55")
+        first = question(page, "Total").get_by_role("button", name="15.55")
         await playwright.expect(first).to_be_focused()
         await page.locator("[data-page='1'] img").wait_for()
         await page.keyboard.press("Enter")
 
         # The answered question leaves; the next one opens. Its second answer is the key 2.
-        await page.get_by_role("region", name=label("review.label", field="Date")).wait_for()
+        await question(page, "Date").wait_for()
         await playwright.expect(page.get_by_role("button", name="day first")).to_be_focused()
         await page.keyboard.press("2")
 
@@ -120,3 +131,234 @@ async def test_approval_of_eleven_values_is_possible_once_all_were_in_view(serve
         stored = (await server.extraction(extraction["id"]))["extracted_fields"]
         assert stored == {name: value for name, value in fields.items() if name != "order"}
         assert window.faults == []
+
+
+TEXT = "Invoice number: 17\nTotal: 12.50 EUR\nVAT: 2.00 EUR\nNet: 10.50 EUR\n"
+UNCLEAR = {"number": "17", "total": 99.25, "vat": 2, "net": 10.5}
+
+
+async def unclear_extraction(server, clone, name: str = "a.txt") -> str:
+    """Create an extraction with a total that no page contains and a VAT with low confidence. Return its id."""
+    _, extraction_id = await new_extraction(server, TEXT, name)
+    hard = "update extractions set confidences = confidences || '{\"vat\": 0.3}' where id = %s returning id"
+    sql(clone.owner_url, hard, extraction_id)
+    return extraction_id
+
+
+def question(page, field: str):
+    return page.get_by_role("region", name=label("inbox.question", field=field))
+
+
+async def type_answer(page, field: str, text: str) -> None:
+    """Answer the question that is open by typing: T, the value, Enter."""
+    await playwright.expect(question(page, field).get_by_role("button").first).to_be_focused()
+    await page.keyboard.press("t")
+    await playwright.expect(question(page, field).get_by_label(label("fields.valueOf", field=field))).to_be_focused()
+    await page.keyboard.type(text)
+    await page.keyboard.press("Enter")
+
+
+async def click_word(window, server, document: str, text: str) -> None:
+    box = await window.first_page()
+    words = (await server.get(f"documents/{document}/pages/1"))["words"]
+    word = next(one for one in words if one["text"] == text)
+    x, y = (word["x0"] + word["x1"]) / 2, (word["y0"] + word["y1"]) / 2
+    await window.page.mouse.click(box["x"] + x * box["width"], box["y"] + y * box["height"])
+
+
+async def is_at(server, document: str, stage: str) -> bool:
+    return (await server.get(f"documents/{document}"))["stage"] == stage
+
+
+async def test_answers_across_documents_are_undone_one_after_the_other(serve, browsing, clone):
+    async with serve(extraction_script(**UNCLEAR)) as server, browsing(server) as window:
+        page = window.page
+        first, second = (
+            await unclear_extraction(server, clone, "a.txt"),
+            await unclear_extraction(server, clone, "b.txt"),
+        )
+        documents = {one["filename"]: one["id"] for one in (await server.get("documents"))["items"]}
+        await window.open("/inbox")
+        for name in ("b.txt", "a.txt"):  # the newest first
+            await page.get_by_role("main").get_by_role("link", name=name).wait_for()
+            if name == "b.txt":
+                await type_answer(page, "Total", "12.5")
+            else:  # A click on a word of the page answers.
+                await question(page, "Total").get_by_role("button").first.wait_for()
+                await page.keyboard.press("p")
+                await question(page, "Total").get_by_text(label("inbox.pickHint")).wait_for()
+                await click_word(window, server, documents[name], "12.50")
+            # The value with low confidence is shown next to its picture and kept with one key.
+            keep = question(page, "VAT").get_by_role("button").first
+            await playwright.expect(keep).to_be_focused()
+            await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name=label("inbox.done")).wait_for()
+        # Once the last value of a document is saved, the document is reviewed.
+        for document in documents.values():
+            await until(lambda at=document: is_at(server, at, "reviewed"))
+        for extraction_id in (first, second):
+            now = await server.extraction(extraction_id)
+            assert now["extracted_fields"] == {**UNCLEAR, "total": 12.5}
+            assert set(now["locks"]) == {"total", "vat"}
+
+        await page.keyboard.press("Control+z")
+        await question(page, "VAT").wait_for()
+        now = await server.extraction(first)
+        assert (now["extracted_fields"]["total"], set(now["locks"])) == (12.5, {"total"})
+        await page.keyboard.press("Control+z")
+        await question(page, "Total").wait_for()
+        now = await server.extraction(first)
+        assert (now["extracted_fields"], now["locks"]) == (UNCLEAR, {})
+        await page.get_by_role("button", name=label("common.undo")).click()
+        await page.get_by_role("main").get_by_role("link", name="b.txt").wait_for()
+        assert set((await server.extraction(second))["locks"]) == {"total"}
+
+
+async def test_closing_the_window_asks_while_an_answer_is_unsaved(serve, browsing, clone):
+    async with serve(extraction_script(**UNCLEAR)) as server, browsing(server) as window:
+        page = window.page
+        extraction_id = await unclear_extraction(server, clone)
+        await window.open("/inbox")
+        async with delayed_response(page, "**/fields"):
+            await type_answer(page, "Total", "12.5")
+            await question(page, "VAT").wait_for()
+            async with page.expect_event("dialog") as asked:
+                await page.close(run_before_unload=True)
+            dialog = await asked.value
+            assert dialog.type == "beforeunload"
+            await dialog.dismiss()
+
+        async def is_written() -> bool:
+            return (await server.extraction(extraction_id))["extracted_fields"]["total"] == 12.5
+
+        await until(is_written)
+        await page.get_by_role("button", name=label("common.undo")).wait_for()
+        # Nothing is unsaved now.
+        async with page.expect_event("close"):
+            await page.close(run_before_unload=True)
+        assert window.faults.pop() == f"a dialog: {dialog.message}"
+
+
+async def update_field(server, extraction_id: str, path: str, value: object) -> None:
+    changed = await server.http.patch(f"/api/extractions/{extraction_id}/fields", json={"path": path, "value": value})
+    assert changed.status_code == 200, changed.text
+
+
+async def test_answer_does_not_overwrite_what_someone_else_wrote_meanwhile(serve, browsing, clone):
+    async with serve(extraction_script(**UNCLEAR)) as server, browsing(server) as window:
+        page = window.page
+        extraction_id = await unclear_extraction(server, clone)
+        await window.open("/inbox")
+        # Another field: the answer is saved.
+        await question(page, "Total").get_by_role("button").first.wait_for()
+        await update_field(server, extraction_id, "net", 11)
+        await type_answer(page, "Total", "0.5")
+        await playwright.expect(question(page, "VAT").get_by_role("button").first).to_be_focused()
+        # The same field: what is typed stays; both values are shown, and one click saves the typed one.
+        await page.keyboard.press("t")
+        await page.keyboard.type("4")
+        await update_field(server, extraction_id, "vat", 3)
+        await question(page, "VAT").get_by_text(label("inbox.someoneChanged", value="3")).wait_for()
+        await page.keyboard.press("Enter")
+        await page.get_by_text(label("fields.changedBySomeone", field="VAT", value="3")).first.wait_for()
+        assert (await server.extraction(extraction_id))["extracted_fields"]["vat"] == 3
+        await page.get_by_role("button", name=label("fields.useInstead", value="4")).click()
+
+        async def is_written() -> bool:
+            return (await server.extraction(extraction_id))["extracted_fields"] == {
+                **UNCLEAR,
+                "net": 11,
+                "total": 0.5,
+                "vat": 4,
+            }
+
+        await until(is_written)
+
+
+async def test_answer_typed_without_a_connection_is_said_to_be_unsent_and_sent_later(serve, browsing, clone):
+    async with serve(extraction_script(**UNCLEAR)) as server, browsing(server) as window:
+        page = window.page
+        extraction_id = await unclear_extraction(server, clone)
+        await window.open("/inbox")
+        await question(page, "Total").get_by_role("button").first.wait_for()
+        await page.context.set_offline(True)
+        await type_answer(page, "Total", "12.5")
+        await page.get_by_text(label("shell.unsent", count=1)).wait_for()
+        assert (await server.extraction(extraction_id))["extracted_fields"]["total"] == 99.25
+        await page.context.set_offline(False)
+
+        async def is_written() -> bool:
+            return (await server.extraction(extraction_id))["extracted_fields"]["total"] == 12.5
+
+        await until(is_written)
+        await page.get_by_text(label("shell.unsent", count=1)).wait_for(state="detached")
+
+
+async def test_one_field_is_reviewed_in_all_documents(serve, browsing, clone):
+    async with serve(extraction_script(**UNCLEAR)) as server, browsing(server) as window:
+        page = window.page
+        for name in ("a.txt", "b.txt"):
+            await unclear_extraction(server, clone, name)
+        # Addresses of the screens before lead to the same.
+        await window.open("/review/by-field?path=vat")
+        items = page.get_by_role("list", name=label("areas.inbox")).get_by_role("listitem")
+        await items.nth(1).wait_for()
+        await playwright.expect(page.get_by_role("heading", name=label("areas.inbox"))).to_contain_text("2")
+        assert await items.count() == 2
+        for name in ("b.txt", "a.txt"):
+            await page.get_by_role("main").get_by_role("link", name=name).wait_for()
+            await playwright.expect(question(page, "VAT").get_by_role("button").first).to_be_focused()
+            await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name=label("inbox.done")).wait_for()
+        await page.get_by_role("button", name=label("inbox.filters")).click()
+        await page.get_by_role("combobox", name=label("common.field")).click()
+        await page.get_by_role("option", name=label("inbox.anyField")).click()
+        await page.keyboard.press("Escape")
+        await question(page, "Total").wait_for()
+        assert await items.count() == 2
+
+
+async def test_rule_that_a_person_breaks_knowingly_is_kept(serve, browsing):
+    async with serve() as server, browsing(server) as window:
+        page = window.page
+        made = await misread_extraction(server)
+        await update_field(server, made, "total", 192)
+        await window.open("/inbox")
+        for field, value in (("Net", "100"), ("Tax", "19"), ("Total", "192")):
+            await question(page, field).get_by_role("button", name=re.compile(rf"^{value}\b")).click()
+        await page.get_by_text(label("inbox.incompleteHint")).wait_for()
+        await page.keyboard.press("Control+Enter")
+        await page.get_by_role("heading", name=label("inbox.done")).wait_for()
+        found = (await server.extraction(made))["statuses"].values()
+        assert {(one["status"], one["reason"]) for one in found} == {("accepted", "breaks_rule")}
+
+
+async def test_proposal_for_a_list_is_one_question(serve, browsing):
+    async with serve(reads_lines_in_another_order) as server, browsing(server) as window:
+        page = window.page
+        _, made = await proposed_list(server)
+        await window.open("/inbox")
+        await page.get_by_text(label("fields.proposedWhole", field="Items")).wait_for()
+        await page.get_by_text("Items › 1 › Price: 10 → 20").wait_for()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name=label("inbox.done")).wait_for()
+        await until(lambda: is_items(server, made, ITEMS[::-1]))
+        await page.keyboard.press("Control+z")
+        await until(lambda: is_items(server, made, ITEMS))
+
+
+async def test_approval_leaves_the_other_window_once_it_is_decided(serve, browsing):
+    script = Script([[IDENTIFY], [save_fields(total=12.5)], [COMPLETE]])
+    async with serve(script) as server, browsing(server) as window, browsing(server) as other:
+        await extract_until_approval(server, await server.upload_text(TEXT), "complete_extraction")
+        card = label("approvals.card")
+        approve = {
+            one: one.page.get_by_role("region", name=card).get_by_role("button", name="Approve 1")
+            for one in (window, other)
+        }
+        for one in (window, other):
+            await one.open("/approvals")
+            await approve[one].wait_for()
+        await approve[window].click()
+        await approve[other].wait_for(state="detached")
+        await other.page.get_by_role("heading", name=label("inbox.done")).wait_for()

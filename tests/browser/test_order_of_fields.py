@@ -74,5 +74,5 @@ async def test_fields_have_the_order_of_the_schema_everywhere(serve, browsing, c
         # A missing field is in its place.
         await server.http.delete(f"/api/extractions/{extraction['id']}/fields?path=total")
         await window.page.reload()
-        await window.field_row("total").get_by_text(label("fields.reasons.missing")).wait_for()
+        await window.field_row("total").get_by_text(label("fields.reasons.missing")).first.wait_for()
         assert await rows.evaluate_all("rows => rows.map((one) => one.dataset.path)") == shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.scripts import extract_until_approval, extraction_script, new_extraction
+from browser.scripts import extraction_script, new_extraction
 from browser.window import Window, label
 
 pytestmark = pytest.mark.anyio
@@ -66,21 +66,6 @@ async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_n
         await window.field_row("total").get_by_text("16", exact=True).wait_for()
         now = await server.extraction(extraction_id)
         assert now["extracted_fields"] == {"number": "19", "total": 16}
-
-
-async def test_decision_disappears_in_other_tabs(serve, browsing):
-    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
-        document = await server.upload_text(TEXT)
-        await extract_until_approval(server, document, "complete_extraction")
-        await window.open(f"/documents/{document}")
-        inbox = await open_tab(window, "/approvals")
-        approve = {one: one.page.get_by_role("button", name="Approve", exact=True) for one in (window, inbox)}
-        for button in approve.values():
-            await button.wait_for()
-        await approve[window].click()
-        await approve[inbox].wait_for(state="detached")
-        await inbox.page.get_by_role("heading", name=label("approvals.none")).wait_for()
-        await window.field_row("total").get_by_text("12.50", exact=True).wait_for()
 
 
 async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apart(serve, browsing):

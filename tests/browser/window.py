@@ -86,7 +86,7 @@ class Window:
         await areas.wait_for()
 
     def field_row(self, path: str) -> Any:
-        return self.page.locator(f'[role=treeitem][data-path="{path}"]')
+        return self.page.locator(f'[role=treeitem][data-path="{path}"] > div').first
 
     async def open_editor(self, path: str) -> Any:
         """Open the editor of a field with a double-click and return it."""

@@ -30,12 +30,13 @@ class InboxItem(ResponseModel):
     filename: str | None
     extraction_id: UUID | None
     schema_id: UUID | None
-    table: str | None = Field(description="The name of the schema.")
+    table: str | None = Field(description="The name of the schema, or of the stack that a call is about.")
     path: str | None = Field(description="Of a value. null: no one has completed the extraction.")
     status: str | None = Field(description="The status of the field: needs_review or unclear.")
     reason: str | None = Field(description="Why, as in `statuses` of the extraction.")
     text: str | None = Field(description="The value of the field as text. null: it has none.")
     run_id: UUID | None = Field(description="The run that waits for an approval.")
+    stack_id: UUID | None = Field(description="The stack that the call is about.")
     created_by: UUID | None = Field(description="Who started that run.")
     tool: str | None = Field(description="The tool of the call that waits.")
     changes: int | None = Field(description="The number of changes of the call, or of fields of the suggested schema.")
@@ -65,12 +66,15 @@ async def list_inbox(
     created_by: Annotated[UUID | None, Query(description="Only what this user uploaded or started.")] = None,
     since: Since = None,
     until: Until = None,
+    field: Annotated[
+        str | None, Query(max_length=1000, description="Only questions about this field, such as `items[].price`.")
+    ] = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> InboxPage:
     """List what waits for a person, newest first: the questions of at most `limit` documents and calls. A document has
     a question for each field, at most 100 of an extraction at once."""
-    filters = InboxFilter(kind, schema_id, stack_id, created_by, since, until)
+    filters = InboxFilter(kind, schema_id, stack_id, created_by, since, until, field)
     items, following = await inbox.list_items(conn, scope, filters, limit=limit, before=before)
     counts = await inbox.count_items(conn, scope, filters)
     return InboxPage(

@@ -45,7 +45,8 @@ _STAGES: Final[Mapping[InboxKind, DocumentStage]] = {
 
 @dataclass(frozen=True, slots=True)
 class InboxFilter:
-    """Filters of the inbox; None matches all. Items came from `since` (inclusive) to `until` (exclusive)."""
+    """Filters of the inbox; None matches all. Items came from `since` (inclusive) to `until` (exclusive). `field` is
+    the pattern of a field, such as `items[].price`: only questions match it."""
 
     kind: InboxKind | None = None
     schema_id: UUID | None = None
@@ -53,10 +54,16 @@ class InboxFilter:
     created_by: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
+    field: str | None = None
+
+    @property
+    def possible(self) -> list[InboxKind]:
+        """Return the kinds that match the filters other than `kind`."""
+        return list(InboxKind) if self.field is None else [InboxKind.VALUE]
 
     @property
     def kinds(self) -> list[InboxKind]:
-        return list(InboxKind) if self.kind is None else [self.kind]
+        return [kind for kind in self.possible if self.kind in (None, kind)]
 
     def of_documents(self, kind: InboxKind) -> DocumentListFilter:
         return DocumentListFilter(
@@ -66,6 +73,7 @@ class InboxFilter:
             stack_id=self.stack_id,
             schema_id=self.schema_id,
             created_by=self.created_by,
+            open_field=self.field,
         )
 
     def of_runs(self) -> RunFilter:
@@ -80,11 +88,11 @@ class InboxFilter:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """One thing that waits for a person. `table` is the name of its schema.
+    """One thing that waits for a person. `table` is the name of its schema, or of the stack that a call is about.
 
     VALUE: `path`, `status`, `reason` and `text` of the field, as stored; without a path, no one has completed the
-    extraction. APPROVAL: `run_id`, `tool` and the number of `changes`. SUGGESTION: `table` and the number of its
-    fields as `changes`. FAILED: `error_code`.
+    extraction. APPROVAL: `run_id`, `stack_id`, `tool` and the number of `changes`. SUGGESTION: `table` and the number
+    of its fields as `changes`. FAILED: `error_code`.
     """
 
     kind: InboxKind
@@ -99,6 +107,7 @@ class InboxItem:
     reason: str | None = None
     text: str | None = None
     run_id: UUID | None = None
+    stack_id: UUID | None = None
     created_by: UUID | None = None
     tool: str | None = None
     changes: int | None = None
@@ -148,11 +157,11 @@ async def _list(
 async def _items(conn: Connection, subjects: Sequence[_Subject], filters: InboxFilter) -> list[InboxItem]:
     questions = defaultdict[UUID, list[inbox.QuestionRow]](list)
     asked = [row.id for kind, row in subjects if kind is InboxKind.VALUE]
-    for question in await inbox.list_questions(conn, asked, filters.schema_id) if asked else ():
+    for question in await inbox.list_questions(conn, asked, filters.schema_id, filters.field) if asked else ():
         questions[question.document_id].append(question)
     waiting = [row for _, row in subjects if isinstance(row, RunRow)]
     calls = await waiting_calls(conn, [run.id for run in waiting]) if waiting else {}
-    names = await documents.names(conn, [run.document_id for run in waiting if run.document_id]) if waiting else {}
+    about = await inbox.calls_of_runs(conn, list(calls)) if calls else {}
     suggested = {row.id: revid for _, row in subjects if isinstance(row, DocumentRow) and (revid := _revid(row))}
     schemas = await inbox.suggested_schemas(conn, list(suggested.values())) if suggested else {}
 
@@ -166,9 +175,12 @@ async def _items(conn: Connection, subjects: Sequence[_Subject], filters: InboxF
                         kind,
                         row.created_at,
                         row.document_id,
-                        names.get(row.document_id) if row.document_id else None,
+                        about[row.id].filename,
                         row.extraction_id,
+                        about[row.id].schema_id,
+                        about[row.id].table,
                         run_id=row.id,
+                        stack_id=row.stack_id,
                         created_by=row.created_by,
                         tool=call.tool,
                         changes=len(call.changes or ()),
@@ -207,8 +219,11 @@ def _revid(row: DocumentRow) -> UUID | None:
 
 async def count_items(conn: Connection, scope: Scope, filters: InboxFilter) -> dict[InboxKind, InboxCount]:
     """Return the number of items of each kind, whatever the kind of the filter."""
-    counts: dict[InboxKind, int] = {InboxKind.APPROVAL: await inbox.count_waiting_calls(conn, scope, filters.of_runs())}
-    for kind in _STAGES:
-        count = inbox.count_questions if kind is InboxKind.VALUE else inbox.count_documents
-        counts[kind] = await count(conn, scope.org_id, filters.of_documents(kind))
+    counts = dict.fromkeys(InboxKind, 0)
+    for kind in filters.possible:
+        if kind is InboxKind.APPROVAL:
+            counts[kind] = await inbox.count_waiting_calls(conn, scope, filters.of_runs())
+        else:
+            count = inbox.count_questions if kind is InboxKind.VALUE else inbox.count_documents
+            counts[kind] = await count(conn, scope.org_id, filters.of_documents(kind))
     return {kind: InboxCount(min(counts[kind], MAX_COUNT), counts[kind] > MAX_COUNT) for kind in InboxKind}

@@ -231,11 +231,6 @@ async def find_read(conn: Connection, document_id: UUID) -> DocumentRow:
     return row
 
 
-async def names(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, str]:
-    cursor = await conn.execute("select id, filename from public.documents where id = any(%s)", (list(document_ids),))
-    return {row["id"]: row["filename"] async for row in cursor}
-
-
 async def filenames_of_identical_documents(conn: Connection, document_ids: Collection[UUID]) -> list[str]:
     """Return the filenames of those of these documents that are byte-identical to another one, grouped by content."""
     cursor = await conn.execute(
@@ -261,7 +256,8 @@ async def abandon(conn: Connection, document_id: UUID, reason: str) -> None:
 @dataclass(frozen=True, slots=True)
 class DocumentListFilter:
     """Filters of a list of documents; None matches all. `name` is part of the filename, ignoring case. Documents were
-    uploaded from `since` (inclusive) to `until` (exclusive)."""
+    uploaded from `since` (inclusive) to `until` (exclusive). `open_field` is the pattern of a field, such as
+    `items[].price`, that a person has to look at."""
 
     parent_id: UUID | None = None
     status: DocumentStatus | None = None
@@ -275,6 +271,7 @@ class DocumentListFilter:
     stack_id: UUID | None = None
     schema_id: UUID | None = None
     created_by: UUID | None = None
+    open_field: str | None = None
 
     def conditions(self) -> list[LiteralString]:
         """Return the conditions of the filters that are set, with parameters named after them."""
@@ -293,6 +290,11 @@ class DocumentListFilter:
                 where v.schema_id = %(schema_id)s)
             """: self.schema_id,
             "created_by = %(created_by)s": self.created_by,
+            """exists (
+                select from private.current_by_schema as e join public.fields as f on f.extraction_id = e.id
+                where e.document_id = documents.id and f.status in ('needs_review', 'unclear')
+                  and f.pattern = %(open_field)s)
+            """: self.open_field,
         }
         return [
             "org_id = %(org)s",

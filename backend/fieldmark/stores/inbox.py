@@ -36,6 +36,16 @@ class QuestionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CallRow:
+    """What a run that waits is about: its document, and its stack or the schema of its extraction."""
+
+    run_id: UUID
+    filename: str | None
+    schema_id: UUID | None
+    table: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SuggestionRow:
     """A version of a schema that is suggested: the name of the schema, and the number of its fields."""
 
@@ -54,9 +64,10 @@ _QUESTIONS: LiteralString = """private.current_by_schema as e
 
 
 async def list_questions(
-    conn: Connection, document_ids: Sequence[UUID], schema_id: UUID | None = None
+    conn: Connection, document_ids: Sequence[UUID], schema_id: UUID | None = None, field: str | None = None
 ) -> list[QuestionRow]:
-    """Return the questions of documents, of one table if given: at most 100 of each extraction, most urgent first."""
+    """Return the questions of documents, of one table and of one field if given: at most 100 of each extraction, most
+    urgent first."""
     return await fetch_all(
         conn,
         QuestionRow,
@@ -67,10 +78,29 @@ async def list_questions(
             left join lateral (
               select * from public.fields
               where extraction_id = q.extraction_id and status in ('needs_review', 'unclear')
+                and (%(field)s::text is null or pattern = %(field)s)
               order by status, id limit %(most)s) as f on true
+            where %(field)s::text is null or f.path is not null
             order by q.created_at, q.extraction_id, f.status, f.id""",
-        {"documents": list(document_ids), "schema_id": schema_id, "most": MAX_QUESTIONS},
+        {"documents": list(document_ids), "schema_id": schema_id, "field": field, "most": MAX_QUESTIONS},
     )
+
+
+async def calls_of_runs(conn: Connection, run_ids: Sequence[UUID]) -> dict[UUID, CallRow]:
+    rows = await fetch_all(
+        conn,
+        CallRow,
+        """select r.id as run_id, d.filename, v.schema_id, coalesce(t.name, s.name) as table
+           from public.runs as r
+             left join public.documents as d on d.id = r.document_id
+             left join public.stacks as t on t.id = r.stack_id
+             left join public.extractions as e on e.id = r.extraction_id
+             left join public.schema_versions as v on v.id = e.schema_revid
+             left join public.schemas as s on s.id = v.schema_id
+           where r.id = any (%s)""",
+        (list(run_ids),),
+    )
+    return {row.run_id: row for row in rows}
 
 
 async def suggested_schemas(conn: Connection, schema_revids: Sequence[UUID]) -> dict[UUID, SuggestionRow]:
@@ -91,10 +121,15 @@ async def count_questions(conn: Connection, org_id: UUID, filters: DocumentListF
     where = " and ".join(filters.conditions())
     return await value_of(
         conn,
-        f"""select least(coalesce(sum(greatest(e.review_count, 1)), 0), %(most)s)::integer
+        f"""select least(coalesce(sum(case
+              when %(open_field)s::text is null then greatest(e.review_count, 1)
+              else (
+                select count(*) from public.fields where extraction_id = e.id
+                  and status in ('needs_review', 'unclear') and pattern = %(open_field)s)
+              end), 0), %(most)s)::integer
             from (
               select id from public.documents where {where} order by created_at desc, id desc limit %(most)s) as d
-            cross join lateral (select e.review_count from {_QUESTIONS} and e.document_id = d.id) as e""",
+            cross join lateral (select e.id, e.review_count from {_QUESTIONS} and e.document_id = d.id) as e""",
         {"org": org_id, **asdict(filters), "most": MAX_COUNT + 1},
     )
 

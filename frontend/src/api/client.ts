@@ -34,6 +34,11 @@ export class ApiError extends Error {
   }
 }
 
+/** The service could not be reached. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost';
+}
+
 /** The headers with the token and the organisation. The token is sent nowhere else. */
 export function credentials(): Record<string, string> {
   const { token, organisationId } = session.get();
@@ -54,6 +59,9 @@ const middleware: Middleware = {
       return isJson(response) ? new Response(withExactIntegers(await response.text()), response) : undefined;
     }
     throw await apiErrorOf(response, request.headers.get('Authorization'));
+  },
+  onError({ error, request }) {
+    return request.signal.aborted ? undefined : new ConnectionLost(String(error));
   },
 };
 

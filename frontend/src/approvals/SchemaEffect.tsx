@@ -6,7 +6,6 @@ import type { components } from '../api/description';
 import { formatEstimate, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import type { PendingCall } from './pendingCall';
-import styles from './Approvals.module.css';
 
 export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall }) {
   const { schema, schema_revid: named } = call.input;
@@ -48,7 +47,7 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
 
 function EffectOnExtractions({ data }: { data: components['schemas']['SchemaChanges'] }) {
   return (
-    <details className={styles.effect}>
+    <details>
       <summary>{t('approvals.effect.title', { count: data.extractions })}</summary>
       <p>
         {data.estimated_cost_usd === null || data.read_again === 0

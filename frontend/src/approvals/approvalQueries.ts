@@ -4,7 +4,7 @@ import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { Run } from '../api/types';
 
-export const LIMIT = 50;
+const LIMIT = 50;
 
 export const waitingQuery = queryOptions({
   queryKey: ['runs', 'waiting'],

@@ -30,3 +30,20 @@ export function editedInput(
   }
   return edited;
 }
+
+/** Return a copy of the arguments without some values, and without what the agent says of them: confidences, quotes. */
+export function withoutValues(input: Input, paths: ReadonlySet<string>): Record<string, unknown> {
+  const copy = structuredClone(input) as Record<string, unknown>;
+  for (const path of paths) {
+    const place = inputPathOf(copy, path);
+    const parent = place === null ? undefined : valueAt(copy, place.slice(0, -1));
+    const last = place?.at(-1);
+    if (typeof parent === 'object' && parent !== null && !Array.isArray(parent) && last !== undefined)
+      delete (parent as Record<Step, unknown>)[last];
+    for (const about of Object.values(copy)) {
+      if (typeof about === 'object' && about !== null && about !== copy.fields && Object.hasOwn(about, path))
+        delete (about as Record<string, unknown>)[path];
+    }
+  }
+  return copy;
+}

@@ -1,7 +1,7 @@
 /** The conversations about one document: a picker, the schema and prompt in use, the messages, and the message box. */
 
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect, type ReactNode } from 'react';
+import { useEffect } from 'react';
 import { dataOf, api } from '../api/client';
 import { waitingQuery } from '../approvals/approvalQueries';
 import { Conversation } from '../conversation/Conversation';
@@ -24,12 +24,10 @@ interface Props {
   onOpen: (threadId: string | undefined) => void;
   /** The conversation was found, started or deleted: show another one, unless the person opened one since. */
   onReplace: (threadId: string | undefined) => void;
-  /** The document's fields. */
-  fields: ReactNode;
   canWrite: boolean;
 }
 
-export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrite }: Props) {
+export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Props) {
   const queries = useQueryClient();
   const personName = usePersonName();
   const threads = useQuery(threadsQuery('document', documentId));
@@ -94,7 +92,6 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, fields, canWrit
           </>
         )}
       </div>
-      {fields}
       {threadId === undefined ? (
         <div className={styles.start}>
           <h2>{t('chat.title')}</h2>

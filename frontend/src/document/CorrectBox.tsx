@@ -4,10 +4,10 @@ import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { startCorrection } from '../api/runs';
 import { Button } from '../components/ui/Button';
+import { Input } from '../components/ui/Input';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import styles from './DocumentPage.module.css';
 
 interface Props {
   extractionId: string;
@@ -30,12 +30,12 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
   });
   return (
     <form
-      className={styles.correct}
+      className="flex shrink-0 gap-2 border-t border-border px-3 py-2"
       onSubmit={(event) => {
         event.preventDefault();
         if (message.trim() !== '' && !correct.isPending && !disabled) correct.mutate();
       }}>
-      <input
+      <Input
         aria-label={t('document.correction')}
         placeholder={t('document.correctionHint')}
         maxLength={8000}
@@ -45,7 +45,7 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
           key.current = crypto.randomUUID(); // another correction
         }}
       />
-      <Button type="submit" disabled={disabled || correct.isPending || message.trim() === ''}>
+      <Button size="md" type="submit" disabled={disabled || correct.isPending || message.trim() === ''}>
         {t('document.correct')}
       </Button>
     </form>

@@ -1,51 +1,56 @@
-/** One document: its pages on the left, its fields, unmapped text or chat on the right. */
+/** One document: its pages, and beside them what needs a person, its fields, unmapped text, chat or activity. */
 
-import { useQuery } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { lazy, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
+import { ApiError } from '../api/client';
 import type { Box, Extraction } from '../api/types';
 import { useProposedFields } from '../approvals/useProposedFields';
+import { EmptyState } from '../components/ui/EmptyState';
+import { Loading } from '../components/ui/Loading';
+import { ErrorNotice, Notice } from '../components/ui/Notice';
+import { TabPanel, Tabs } from '../components/ui/Tabs';
 import { documentQuery } from '../documents/documentQueries';
-import { listPosition, useNeighbours } from '../documents/listPosition';
-import { StageBadge } from '../documents/StageBadge';
-import { HistoryDialog } from '../history/HistoryDialog';
 import { RunPanel } from '../runs/RunPanel';
 import { useCanWrite } from '../session/role';
-import { Button } from '../components/ui/Button';
-import { formatNumber, visibleText } from '../shared/format';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Loading } from '../components/ui/Loading';
-import { EmptyState } from '../components/ui/EmptyState';
-import { ErrorNotice, Notice } from '../components/ui/Notice';
-import { Icon } from '../shared/Icon';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { ActivityPanel } from './ActivityPanel';
 import { CorrectBox } from './CorrectBox';
-import styles from './DocumentPage.module.css';
-import { warningText } from './warningText';
+import { DocumentHead } from './DocumentHead';
+import { extractionQuery, schemaOfQuery } from './documentPageQueries';
+import type { DocumentView } from './documentView';
 import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
-import { fieldRows, marksByPage, type FieldRow } from './fields/fieldTree';
 import { loadFieldOrder, saveFieldOrder } from './fields/fieldOrder';
-import { BrokenRules } from './BrokenRules';
-import { schemaOfQuery } from './documentPageQueries';
-import { ExtractionPicker, OtherResult } from './ExtractionPicker';
+import { type FieldRow, fieldRows, marksByPage } from './fields/fieldTree';
+import { questionsOf } from './fields/NeedsYou';
+import { useDecisions } from './fields/useDecisions';
+import { violationText } from './fields/violationText';
 import { MarkReviewed } from './MarkReviewed';
-import { schemaFields } from './schemaFields';
 import { NotReady } from './NotReady';
-import { ProposalBanner } from './ProposalBanner';
-import type { DocumentView } from './documentView';
-import { DocumentSidebar } from './DocumentSidebar';
-import { withUnmapped } from './unmapped/unmappedItems';
-import { useUnmapped } from './unmapped/useUnmapped';
+import { PageAndPanel } from './PageAndPanel';
+import { questionPlace, useAnswers, withAnswers } from './question/answers';
+import { OtherResult, ResultSelect } from './ResultSelect';
+import { Suggestion } from './Suggestion';
+import { schemaFields } from './schemaFields';
 import { useShownExtraction } from './useShownExtraction';
 import { useShownRun } from './useShownRun';
-import { PageViewer, type ScrollTarget } from './viewer/PageViewer';
+import { withUnmapped } from './unmapped/unmappedItems';
+import { useUnmapped } from './unmapped/useUnmapped';
+import type { ScrollTarget } from './viewer/PageViewer';
+import { warningText } from './warningText';
 
 const documentRoute = getRouteApi('/documents/$documentId');
 
+const ChatPanel = lazy(async () => ({ default: (await import('../chat/ChatPanel')).ChatPanel }));
 const UnmappedPanel = lazy(async () => ({ default: (await import('./unmapped/UnmappedPanel')).UnmappedPanel }));
 
+const UNMAPPED = { id: 'document.unmapped', keys: 'u' } as const;
+const CHAT = { id: 'document.chat', keys: 'c' } as const;
 const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_scores' | 'locks' | 'statuses'> = {
   extracted_fields: {},
   evidence: {},
@@ -53,6 +58,8 @@ const NOTHING: Pick<Extraction, 'extracted_fields' | 'evidence' | 'confidence_sc
   locks: {},
   statuses: {},
 };
+const noop = () => undefined;
+type Tab = 'fields' | 'unmapped' | 'chat' | 'activity';
 
 export function DocumentPage() {
   const { documentId } = documentRoute.useParams();
@@ -63,6 +70,7 @@ export function DocumentPage() {
 function OneDocument({ documentId }: { documentId: string }) {
   const search = documentRoute.useSearch();
   const updateSearch = useUpdateSearch<DocumentView>();
+  const queries = useQueryClient();
   const document = useQuery(documentQuery(documentId));
   const run = useShownRun(documentId);
   const current = document.data?.shown_extraction_id;
@@ -73,36 +81,44 @@ function OneDocument({ documentId }: { documentId: string }) {
     current,
     document.isFetching,
   );
-  const isLoading = rowsAreLoading(extraction, error, search.extraction ?? current);
   const canWrite = useCanWrite();
-  const { before, after } = useNeighbours(documentId);
   const schemaOf = useQuery({ ...schemaOfQuery(extraction?.id ?? ''), enabled: extraction !== undefined });
   const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
   const [chosen, setChosen] = useState<string | null>(search.field ?? null);
-  const chooseExtraction = (id: string) =>
-    updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id }));
-  const [historyShown, showHistory] = useState(false);
   const [place, setPlace] = useState<ScrollTarget>({ page: search.page ?? 1, at: search.page === undefined ? 0 : 1 });
 
-  const { changed } = run.state;
   const waiting = useProposedFields(documentId, extraction?.id);
   const previews = waiting.size > 0 ? waiting : run.state.previews;
+  const { saving, onDecide } = useSaving();
   const rows = useMemo(
     () =>
-      fieldRows({
-        extraction: extraction ?? NOTHING,
-        previews,
-        ruleFixes,
-        schema,
-        ...(errors && { errors }),
-        ...(extraction && { order: loadFieldOrder(extraction.id) }),
-      }),
-    [extraction, errors, previews, ruleFixes, schema],
+      withSaving(
+        fieldRows({
+          extraction: extraction ?? NOTHING,
+          previews,
+          ruleFixes,
+          schema,
+          hasEmpty: extraction !== undefined,
+          ...(errors && { errors }),
+          ...(extraction && { order: loadFieldOrder(extraction.id) }),
+        }),
+        saving,
+      ),
+    [extraction, errors, previews, ruleFixes, schema, saving],
   );
   useEffect(() => {
     if (extraction !== undefined) saveFieldOrder(extraction.id);
   }, [extraction, rows]);
-  const toCheck = extraction?.review_count ?? 0;
+  const seen = useCallback((id: string) => queries.ensureQueryData(extractionQuery(id)), [queries]);
+  const decisions = useDecisions({ seen, mark: noop });
+
+  const questions = useMemo(() => questionsOf(rows, extraction?.proposals ?? []), [rows, extraction?.proposals]);
+  const [lastOpen, setLastOpen] = useState<string | null>(null);
+  const isQuestion = questions.some((one) => one.path === chosen);
+  const open = isQuestion ? chosen : ((questions.find((one) => one.path === lastOpen) ?? questions[0])?.path ?? null);
+  const question = questions.find((one) => one.path === open);
+  const { answers } = useAnswers(extraction, question);
+
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
   const show = useCallback((page: number, box: Box) => setPlace(({ at }) => ({ page, box, at: at + 1 })), []);
   const showPlace = useCallback(
@@ -113,16 +129,19 @@ function OneDocument({ documentId }: { documentId: string }) {
     [chosen, show],
   );
   const unmapped = useUnmapped(extraction, search.unmapped === true, show);
-  const marks = useMemo(
-    () => withUnmapped(marksByPage(rows, other?.path === chosen ? other : null), unmapped.items),
-    [rows, other, chosen, unmapped.items],
-  );
+  const isOpenShown = chosen === null || chosen === open;
+  const marks = useMemo(() => {
+    const all = withUnmapped(marksByPage(rows, other?.path === chosen ? other : null), unmapped.items);
+    return isOpenShown ? withAnswers(all, answers) : all;
+  }, [rows, other, chosen, unmapped.items, isOpenShown, answers]);
 
   const writing = useRef<ReturnType<typeof setTimeout>>(undefined);
   const choose = useCallback(
     (path: string) => {
+      if (path.startsWith(' answer')) return;
       if (path.startsWith(' ')) return unmapped.choose(path);
       setChosen(path);
+      setLastOpen(path);
       setOther(null);
       setPlace((before) => scrollTargetOf(rows, path, before));
       // Updating the address is slow: do it after the field is shown, and only for the last of several quick steps.
@@ -131,15 +150,25 @@ function OneDocument({ documentId }: { documentId: string }) {
     },
     [updateSearch, rows, unmapped.choose],
   );
+  // The answers of the question that is open, once they are loaded.
+  const { page: answerPage, box: answerBox, chosen: answer } = questionPlace(answers, question);
+  const hasAnswers = answers.length > 0 && chosen === open;
+  useEffect(() => {
+    if (hasAnswers && answerBox !== undefined) show(answerPage, answerBox);
+  }, [hasAnswers, open]);
 
-  const showBeside = useCallback(
-    (beside: Pick<DocumentView, 'chat' | 'unmapped'>) =>
-      updateSearch(({ chat: _, unmapped: __, ...params }) => ({ ...params, ...beside })),
-    [updateSearch],
-  );
-  // A late response must not replace what the person opened since.
-  const replaceChat = (chat: string) =>
-    updateSearch((params) => (params.chat === search.chat ? { ...params, chat } : params));
+  const shownTab: Tab =
+    search.chat !== undefined ? 'chat' : search.activity ? 'activity' : search.unmapped ? 'unmapped' : 'fields';
+  const tab = extraction === undefined && shownTab === 'unmapped' ? 'fields' : shownTab;
+  const showTab = (next: Tab) =>
+    updateSearch(({ chat, unmapped: _, activity: __, ...params }) => ({
+      ...params,
+      ...(next === 'chat' && { chat: chat ?? 'last' }),
+      ...(next === 'unmapped' && { unmapped: true as const }),
+      ...(next === 'activity' && { activity: true as const }),
+    }));
+  useShortcut(CHAT, () => showTab(tab === 'chat' ? 'fields' : 'chat'));
+  useShortcut(UNMAPPED, () => showTab(tab === 'unmapped' ? 'fields' : 'unmapped'), extraction !== undefined);
 
   // Scroll to the field in the address once it is loaded.
   const isThere = rows.some((row) => row.path === search.field);
@@ -157,134 +186,111 @@ function OneDocument({ documentId }: { documentId: string }) {
     };
   }, [document.data]);
 
+  if (document.error instanceof ApiError && document.error.status === 404)
+    return (
+      <EmptyState title={document.error.message}>
+        <Link to="/documents">{t('shell.toDocuments')}</Link>
+      </EmptyState>
+    );
   if (document.isError) return <ErrorNotice error={document.error} onRetry={() => void document.refetch()} />;
   if (document.data === undefined) return <Loading />;
-  const { filename, status, page_count: pages, warnings } = document.data;
-  const serious = warnings.filter((one) => one.severity === 'warning').length;
-  const isReady = status === 'ready';
-  const fieldPanel = (
-    <FieldPanel
-      extraction={extraction}
-      schema={schema}
-      canWrite={canWrite}
-      rows={rows}
-      chosen={chosen}
-      changed={changed}
-      ruleFixes={ruleFixes}
-      onChoose={choose}
-      onPlace={showPlace}
-    />
-  );
+  const { filename, status, warnings, stage } = document.data;
+  const isCurrent = extraction?.id === document.data.shown_extraction_id;
+  const isRunShown = run.runId !== null && (run.running || ['approval', 'failed'].includes(run.state.phase));
+  const isLoading = extraction === undefined && error === null && typeof (search.extraction ?? current) === 'string';
+  const results = {
+    all: all ?? [],
+    shown: extraction?.id ?? '',
+    current: document.data.shown_extraction_id,
+    onChoose: (id: string) =>
+      updateSearch(({ extraction: _, ...params }) => (id === usual ? params : { ...params, extraction: id })),
+  };
+  const broken = (errors ?? []).filter((one) => one.path === '' && one.about.length === 0);
+  const leaves = rows.filter((one) => one.kind === 'leaf').length;
   return (
-    <div className={styles.page}>
-      {historyShown && extraction !== undefined && (
-        <HistoryDialog
-          extraction={extraction}
-          schema={schema}
-          suggestedBy={document.data.auto_create?.run_id}
-          canWrite={canWrite}
-          onClose={() => showHistory(false)}
-        />
-      )}
-      <div>
-        <div className={styles.bar}>
-          <Link to="/documents" search={listPosition.filter} aria-label={t('document.all')}>
-            <Icon name="left" />
-          </Link>
-          <h1 className="truncate" title={visibleText(filename)}>
-            {visibleText(filename)}
-          </h1>
-          <StageBadge document={document.data} />
-          {before !== undefined && (
-            <Link to="/documents/$documentId" params={{ documentId: before }} className={styles.step}>
-              {t('document.previous')}
-            </Link>
-          )}
-          {after !== undefined && (
-            <Link to="/documents/$documentId" params={{ documentId: after }} className={styles.step}>
-              {t('document.next')}
-            </Link>
-          )}
-          {extraction !== undefined && (
-            <ExtractionPicker
-              all={all ?? []}
-              shown={extraction.id}
-              current={document.data.shown_extraction_id}
-              onChoose={chooseExtraction}
-            />
-          )}
-          {canWrite &&
-            extraction?.id === document.data.shown_extraction_id &&
-            ['needs_review', 'extracted'].includes(document.data.stage) && (
-              <MarkReviewed extraction={extraction!} schema={schema} />
-            )}
-          {canWrite && (
-            <ExtractMenu
-              documentId={documentId}
-              tagIds={document.data.tags.map((tag) => tag.id)}
-              disabled={!isReady || run.running}
-              isFirst={extraction === undefined}
-              onStarted={(id) => void run.start(id)}
-            />
-          )}
-          {extraction !== undefined && <Button onClick={() => showHistory(true)}>{t('document.history')}</Button>}
-          {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
-        </div>
-        <ProposalBanner document={document.data} canWrite={canWrite} />
-        {warnings.length > 0 && (
-          <details className={styles.notices}>
-            <summary>
-              {serious > 0
-                ? t('document.warnings', { count: serious })
-                : t('document.notes', { count: warnings.length })}
-            </summary>
-            {warnings.map((warning, index) => (
-              <Notice key={index} kind={warning.severity === 'info' ? 'plain' : 'unsure'}>
-                {warningText(warning)} {warning.excerpt !== '' && <q>{visibleText(warning.excerpt)}</q>}
-              </Notice>
-            ))}
-          </details>
+    <div
+      className="flex h-full min-h-0 flex-col bg-background"
+      data-phase={run.runId === null || isRunShown ? undefined : run.state.phase}>
+      <DocumentHead
+        document={document.data}
+        extraction={extraction}
+        open={isCurrent ? questions.length : 0}
+        isRunning={run.running || run.state.approval !== null}>
+        {canWrite && (
+          <ExtractMenu
+            documentId={documentId}
+            tagIds={document.data.tags.map((tag) => tag.id)}
+            disabled={status !== 'ready' || run.running}
+            isFirst={extraction === undefined}
+            onStarted={(id) => void run.start(id)}
+          />
         )}
-      </div>
-      {!isReady ? (
+        {extraction !== undefined && <ExportMenu extractionId={extraction.id} name={filename} />}
+        {canWrite && isCurrent && ['needs_review', 'extracted'].includes(stage) && (
+          <MarkReviewed extraction={extraction!} schema={schema} />
+        )}
+      </DocumentHead>
+      {status !== 'ready' ? (
         <NotReady document={document.data} />
       ) : (
-        <div className={styles.split}>
-          <PageViewer
-            documentId={documentId}
-            pages={pages ?? 0}
-            marks={marks}
-            chosen={unmapped.focused?.id ?? chosen}
-            place={place}
-            onChoose={choose}
-          />
-          <DocumentSidebar
-            chat={search.chat}
-            documentId={documentId}
-            fields={rows.length}
-            unmapped={
-              extraction === undefined
-                ? null
-                : { ...unmapped, panel: () => <UnmappedPanel extraction={extraction} unmapped={unmapped} /> }
-            }
-            onShow={showBeside}
-            onReplaceChat={replaceChat}
-            canWrite={canWrite}
-            fieldsBeside={
-              <details className={styles.fieldsBeside}>
-                <summary>
-                  {t('document.fields')} {rows.length > 0 && <span className="muted">{formatNumber(rows.length)}</span>}
-                </summary>
-                {rows.length > 0 ? <div>{fieldPanel}</div> : <p className="muted">{t('document.noFields')}</p>}
-              </details>
-            }>
-            <div>
-              {run.runId !== null && (
-                <RunPanel runId={run.runId} state={run.state} canWrite={canWrite} onResume={run.resume} />
-              )}
-              {errors !== undefined && errors.length > 0 && (
-                <BrokenRules errors={errors} schema={schema} onChoose={choose} />
-              )}
+        <PageAndPanel
+          documentId={documentId}
+          marks={marks}
+          chosen={unmapped.focused?.id ?? (chosen === open || chosen === null ? answer : chosen)}
+          place={place}
+          onChoose={choose}>
+          <div className="border-b border-border p-3 empty:hidden">
+            <Suggestion document={document.data} canWrite={canWrite} />
+          </div>
+          <Tabs<Tab>
+            className="flex min-h-0 flex-1 flex-col"
+            label={t('document.details')}
+            value={tab}
+            onChange={showTab}
+            trailing={<ResultSelect {...results} />}
+            tabs={[
+              { value: 'fields', label: t('document.fields'), ...(leaves > 0 && { count: leaves }) },
+              ...(extraction === undefined
+                ? []
+                : [{ value: 'unmapped' as const, label: <Unmapped count={unmapped.count} /> }]),
+              { value: 'chat', label: t('document.chat') },
+              { value: 'activity', label: t('document.activity') },
+            ]}>
+            <TabPanel value="fields" className="flex min-h-0 flex-1 flex-col">
+              <FieldPanel
+                extraction={extraction}
+                schema={schema}
+                canWrite={canWrite}
+                rows={rows}
+                questions={questions}
+                answers={answers}
+                open={open}
+                chosen={chosen}
+                changed={run.changed}
+                decisions={decisions}
+                onDecide={onDecide}
+                onChoose={choose}
+                onPlace={showPlace}>
+                {isRunShown && (
+                  <RunPanel runId={run.runId!} state={run.state} canWrite={canWrite} onResume={run.resume} />
+                )}
+                <Warnings warnings={warnings} />
+                {error !== null && <ErrorNotice error={error} />}
+                {broken.length > 0 && (
+                  <div className="px-4 pt-3">
+                    <Notice kind="unsure">
+                      {broken.map((one) => (
+                        <p key={one.code + one.message}>{violationText(one, schema)}</p>
+                      ))}
+                    </Notice>
+                  </div>
+                )}
+                {extraction !== undefined && !run.running && <OtherResult {...results} />}
+                {isLoading && <Loading />}
+                {rows.length === 0 && !isLoading && !isRunShown && (
+                  <EmptyState title={t('document.noFields')} text={t('document.noFieldsHint')} />
+                )}
+              </FieldPanel>
               {canWrite && extraction !== undefined && (
                 <CorrectBox
                   extractionId={extraction.id}
@@ -292,45 +298,86 @@ function OneDocument({ documentId }: { documentId: string }) {
                   onStarted={(id) => void run.start(id)}
                 />
               )}
-              {error !== null && <ErrorNotice error={error} />}
-              {extraction !== undefined && !run.running && (
-                <OtherResult
-                  all={all ?? []}
-                  shown={extraction.id}
-                  current={document.data.shown_extraction_id}
-                  onChoose={chooseExtraction}
-                />
-              )}
-              {extraction !== undefined && toCheck > 0 && !run.running && (
-                <p className={styles.toCheck}>
-                  <Link to="/review" search={{ extraction: extraction.id }}>
-                    {t('document.reviewValues', { count: toCheck })}
-                  </Link>
-                </p>
-              )}
-            </div>
-            {isLoading ? (
-              <Loading />
-            ) : rows.length > 0 ? (
-              fieldPanel
-            ) : (
-              !run.running &&
-              run.state.approval === null && (
-                <EmptyState title={t('document.noFields')}>
-                  <p>{t('document.noFieldsHint')}</p>
-                </EmptyState>
-              )
+            </TabPanel>
+            {extraction !== undefined && (
+              <TabPanel value="unmapped" className="flex min-h-0 flex-1 flex-col">
+                <fieldset className="contents" disabled={!canWrite}>
+                  <Suspense fallback={<Loading />}>
+                    <UnmappedPanel extraction={extraction} unmapped={unmapped} />
+                  </Suspense>
+                </fieldset>
+              </TabPanel>
             )}
-          </DocumentSidebar>
-        </div>
+            <TabPanel value="chat" className="flex min-h-0 flex-1 flex-col">
+              <Suspense fallback={<Loading />}>
+                {search.chat !== undefined && (
+                  <ChatPanel
+                    documentId={documentId}
+                    chat={search.chat}
+                    onOpen={(chat = 'new') => updateSearch((params) => ({ ...params, chat }))}
+                    // A late response must not replace what the person opened since.
+                    onReplace={(chat = 'new') =>
+                      updateSearch((params) => (params.chat === search.chat ? { ...params, chat } : params))
+                    }
+                    canWrite={canWrite}
+                  />
+                )}
+              </Suspense>
+            </TabPanel>
+            <TabPanel value="activity" className="flex min-h-0 flex-1 flex-col">
+              <ActivityPanel document={document.data} extraction={extraction} schema={schema} canWrite={canWrite} />
+            </TabPanel>
+          </Tabs>
+        </PageAndPanel>
       )}
     </div>
   );
 }
 
-/** Whether the extraction's id is known but the extraction is not loaded yet. */
-function rowsAreLoading(extraction: Extraction | undefined, error: unknown, id: string | null | undefined): boolean {
-  return extraction === undefined && error === null && typeof id === 'string';
+function Unmapped({ count }: { count: string | null }) {
+  return (
+    <>
+      {t('document.unmapped')} {count !== null && <span className="font-normal text-muted-foreground">{count}</span>}
+    </>
+  );
+}
+
+function Warnings({ warnings }: { warnings: Parameters<typeof warningText>[0][] }) {
+  if (warnings.length === 0) return null;
+  const serious = warnings.filter((one) => one.severity === 'warning').length;
+  return (
+    <details className="px-4 pt-2 text-xs text-muted-foreground">
+      <summary className="min-h-6">
+        {serious > 0 ? t('document.warnings', { count: serious }) : t('document.notes', { count: warnings.length })}
+      </summary>
+      {warnings.map((warning, index) => (
+        <p key={index} className="py-0.5">
+          {warningText(warning)} {warning.excerpt !== '' && <q>{visibleText(warning.excerpt)}</q>}
+        </p>
+      ))}
+    </details>
+  );
+}
+
+/** The values that are on their way to the service. */
+function useSaving() {
+  const [saving, setSaving] = useState<ReadonlyMap<string, unknown>>(new Map());
+  const onDecide = useCallback((path: string, saved: Promise<boolean>, value?: unknown) => {
+    if (value === undefined) return;
+    setSaving((before) => new Map(before).set(path, value));
+    const clear = () => setSaving((before) => new Map([...before].filter(([at, one]) => at !== path || one !== value)));
+    void saved.then(clear, clear);
+  }, []);
+  return { saving, onDecide };
+}
+
+function withSaving(rows: FieldRow[], saving: ReadonlyMap<string, unknown>): FieldRow[] {
+  if (saving.size === 0) return rows;
+  return rows.map((row) =>
+    row.kind === 'leaf' && saving.has(row.path)
+      ? { ...row, value: saving.get(row.path), status: 'saving', reason: null, errors: [] }
+      : row,
+  );
 }
 
 /** Return the location of a field; the previous target if it has none. */

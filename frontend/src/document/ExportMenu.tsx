@@ -1,12 +1,12 @@
 /** A menu that downloads an extraction as a file. */
 
 import { useMutation } from '@tanstack/react-query';
+import { Download } from 'lucide-react';
 import { fetchFile } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
-import { Icon } from '../shared/Icon';
 import { saveFile } from '../shared/saveFile';
 import { toast } from '../components/ui/Toast';
 
@@ -22,11 +22,7 @@ export function ExportMenu({ extractionId, name }: { extractionId: string; name:
   });
   return (
     <Menu
-      trigger={
-        <Button disabled={save.isPending}>
-          {t('document.export.button')} <Icon name="down" size={12} />
-        </Button>
-      }>
+      trigger={<Button kind="quiet" icon={Download} label={t('document.export.button')} disabled={save.isPending} />}>
       {FORMATS.map((format) => (
         <MenuItem key={format} onChoose={() => save.mutate(format)}>
           {t(`document.export.${format}`)}

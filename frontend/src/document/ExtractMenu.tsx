@@ -1,13 +1,13 @@
 /** A menu that starts an extraction: of all fields, with a saved prompt or schema, or with a schema that an agent suggests. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { ChevronDown, Sparkles } from 'lucide-react';
 import { startExtraction, startProposal } from '../api/runs';
 import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuLabel } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
-import { Icon } from '../shared/Icon';
 import { toast } from '../components/ui/Toast';
 import { promptsQuery, schemasQuery } from './documentPageQueries';
 
@@ -53,10 +53,14 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
     onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
-  const button = (
-    <Button kind={isFirst ? 'main' : 'plain'} disabled={disabled || start.isPending}>
-      <Icon name="spark" /> {t('document.extract.button')} <Icon name="down" size={12} />
+  const isOff = disabled || start.isPending;
+  const label = t('document.extract.button');
+  const button = isFirst ? (
+    <Button kind="main" icon={Sparkles} disabled={isOff}>
+      {label} <ChevronDown size={14} aria-hidden="true" />
     </Button>
+  ) : (
+    <Button kind="quiet" icon={Sparkles} label={label} disabled={isOff} />
   );
   return (
     <Menu trigger={button}>

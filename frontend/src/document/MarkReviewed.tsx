@@ -1,17 +1,21 @@
 /** Marks an extraction as reviewed, as it is now. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Check } from 'lucide-react';
 import { useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { ReviewAnyway } from '../shared/ReviewAnyway';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { commonLabel, openFields } from './fields/fieldStatus';
 import type { SchemaField } from './schemaFields';
 import { storeChanged } from './storeChanged';
+
+const REVIEWED = { id: 'document.reviewed', keys: 'Mod+Enter', inInputs: true } as const;
 
 type Reviewable = Pick<Extraction, 'id' | 'version'>;
 
@@ -50,13 +54,19 @@ export function MarkReviewed({ extraction, schema }: { extraction: Extraction; s
   });
   const isProposed = Object.values(extraction.statuses).some(({ reason }) => reason === 'proposal');
   const count = extraction.review_count;
+  const isOff = mark.isPending || isProposed;
+  const review = () => (count > 0 ? setAsking(true) : mark.mutate(extraction));
+  useShortcut(REVIEWED, review, !isOff && !isAsking);
   return (
     <>
       <Button
-        disabled={mark.isPending || isProposed}
+        kind={count === 0 ? 'main' : 'plain'}
+        keys="⌘↵"
+        disabled={isOff}
         title={isProposed ? t('document.decideFirst') : undefined}
-        onClick={() => (count > 0 ? setAsking(true) : mark.mutate(extraction))}>
-        {t('document.markReviewed')}
+        icon={Check}
+        onClick={review}>
+        <span className="max-sm:sr-only">{t('document.markReviewed')}</span>
       </Button>
       {isAsking && (
         <ReviewAnyway

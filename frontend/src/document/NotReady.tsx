@@ -1,69 +1,98 @@
-/** A document that is still being read, or that could not be read. */
+/** A document that is still being read, or that could not be read: why, and what a person can do. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { FileWarning } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentDetails } from '../api/types';
 import { Button } from '../components/ui/Button';
-import { readingErrorText } from '../shared/codeText';
-import { t } from '../shared/i18n';
+import { Confirm } from '../components/ui/Confirm';
 import { EmptyState } from '../components/ui/EmptyState';
+import { Input } from '../components/ui/Input';
 import { ErrorNotice, Notice } from '../components/ui/Notice';
-import styles from './DocumentPage.module.css';
+import { useCanWrite } from '../session/role';
+import { readingErrorText } from '../shared/codeText';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 
-export function NotReady({ document }: { document: DocumentDetails }) {
-  if (document.status === 'reading') {
+interface Props {
+  document: DocumentDetails;
+  onDeleted?: () => void;
+}
+
+export function NotReady({ document, onDeleted }: Props) {
+  const canWrite = useCanWrite();
+  const queries = useQueryClient();
+  const { id, status, filename, error_code: code, error } = document;
+  const params = { path: { document_id: id } };
+  const read = useMutation({
+    mutationFn: (password: string) => api.POST('/api/documents/{document_id}/read', { params, body: { password } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['document', id] }),
+  });
+  const remove = useMutation({
+    mutationFn: () => api.DELETE('/api/documents/{document_id}', { params }),
+    onSuccess: async () => {
+      onDeleted?.();
+      await queries.invalidateQueries({ queryKey: ['documents'] });
+    },
+  });
+  if (status === 'reading') {
     return (
-      <div className={styles.reading} role="status">
+      <div className="mx-auto mt-[20vh] grid justify-items-center gap-3 text-muted-foreground" role="status">
         <progress aria-label={t('document.readingProgress')} />
         <p>{t('document.reading')}</p>
       </div>
     );
   }
+  const failure = read.error ?? remove.error;
   return (
-    <EmptyState title={t('document.unreadable')}>
+    <EmptyState icon={FileWarning} title={t('document.unreadable')}>
       <Notice kind="bad">
-        {document.error_code === 'password'
-          ? t('document.passwordNeeded')
-          : readingErrorText(document.error_code, document.error ?? '')}
+        {code === 'password' ? t('document.passwordNeeded') : readingErrorText(code, error ?? '')}
       </Notice>
-      {document.error_code === 'password' && <PasswordForm documentId={document.id} />}
+      {failure !== null && <ErrorNotice error={failure} />}
+      {canWrite && (
+        <div className="flex flex-wrap justify-center gap-2 max-sm:[&_button]:min-h-11">
+          {code === 'password' && <PasswordForm disabled={read.isPending} onRead={read.mutate} />}
+          {onDeleted !== undefined && (
+            <Confirm
+              label={t('common.delete')}
+              question={t('common.deleteQuestion', { name: visibleText(filename) })}
+              onConfirm={() => remove.mutate()}
+            />
+          )}
+        </div>
+      )}
     </EmptyState>
   );
 }
 
-function PasswordForm({ documentId }: { documentId: string }) {
-  const queries = useQueryClient();
+interface PasswordProps {
+  disabled: boolean;
+  onRead: (password: string) => void;
+}
+
+function PasswordForm({ disabled, onRead }: PasswordProps) {
   const [password, setPassword] = useState('');
-  const read = useMutation({
-    mutationFn: () =>
-      api.POST('/api/documents/{document_id}/read', {
-        params: { path: { document_id: documentId } },
-        body: { password },
-      }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
-  });
   return (
     <form
+      className="flex gap-2"
       onSubmit={(event) => {
         event.preventDefault();
-        read.mutate();
+        onRead(password);
       }}>
-      {read.isError && <ErrorNotice error={read.error} />}
-      <div className={styles.password}>
-        <input
-          type="password"
-          aria-label={t('document.password')}
-          autoComplete="off"
-          value={password}
-          onChange={(event) => setPassword(event.target.value)}
-          required
-          maxLength={250}
-        />
-        <Button kind="main" type="submit" disabled={read.isPending}>
-          {t('document.unlock')}
-        </Button>
-      </div>
+      <Input
+        type="password"
+        aria-label={t('document.password')}
+        autoComplete="off"
+        value={password}
+        onChange={(event) => setPassword(event.target.value)}
+        required
+        maxLength={250}
+      />
+      <Button kind="main" size="md" type="submit" disabled={disabled}>
+        {t('document.unlock')}
+      </Button>
     </form>
   );
 }

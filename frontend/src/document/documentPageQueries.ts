@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api, fetchFile } from '../api/client';
-import type { AutoCreation, Extraction, FieldLocation, RuleFix } from '../api/types';
+import type { AutoCreation, Extraction, FieldLocation, RuleFix, RunStatus } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
   queryOptions({
@@ -121,7 +121,7 @@ export const schemaOfQuery = (extractionId: string) =>
 export const lastRunQuery = (documentId: string) =>
   queryOptions({
     queryKey: ['runs', 'last of', documentId],
-    queryFn: async ({ signal }): Promise<{ id: string } | null> => {
+    queryFn: async ({ signal }): Promise<{ id: string; status?: RunStatus } | null> => {
       const query = { document_id: documentId, limit: 50 };
       const { items } = await dataOf(api.GET('/api/runs', { params: { query }, signal }));
       return items.find((one) => one.task === 'extract' || one.task === 'correct') ?? null;
@@ -140,6 +140,14 @@ export const promptsQuery = queryOptions({
   queryFn: async () => (await dataOf(api.GET('/api/prompts', { params: { query: { limit: 200 } } }))).items,
   staleTime: 30_000,
 });
+
+export const schemaVersionQuery = (revid: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'version', revid],
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal })),
+    staleTime: 60_000,
+  });
 
 /** The schema that accepting a suggestion keeps: its newest version, or the version that a saved schema was matched with.
  * The key starts like that of `schemasQuery`: both are invalidated together. */

@@ -5,20 +5,22 @@ export interface DocumentView {
   /** The path of a field. */
   field?: string;
   page?: number;
-  /** The conversation in the sidebar: an id, `last`, or `new`. */
+  /** The conversation beside the pages: an id, `last`, or `new`. */
   chat?: string;
-  /** Unmapped text is in the sidebar. */
+  /** Unmapped text, or what happened, is beside the pages. */
   unmapped?: true;
+  activity?: true;
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parseDocumentView(search: Record<string, unknown>): DocumentView {
-  const { extraction, field, page, chat, unmapped } = search;
+  const { extraction, field, page, chat, unmapped, activity } = search;
   return {
     ...(typeof extraction === 'string' && { extraction }),
     ...(typeof field === 'string' && { field }),
     ...(typeof page === 'number' && Number.isInteger(page) && page > 0 && { page }),
     ...(typeof chat === 'string' && { chat }),
     ...(unmapped === true && chat === undefined && { unmapped }),
+    ...(activity === true && chat === undefined && unmapped !== true && { activity }),
   };
 }

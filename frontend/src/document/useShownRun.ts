@@ -1,10 +1,12 @@
 /** The run that the document page shows: the latest extraction or correction. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useEffect, useState } from 'react';
 import { useRun } from '../runs/useRun';
 import { isRunning } from '../runs/runReducer';
 import { lastRunQuery } from './documentPageQueries';
+
+const NOTHING_CHANGED: ReadonlyMap<string, number> = new Map();
 
 export function useShownRun(documentId: string) {
   const queries = useQueryClient();
@@ -22,10 +24,17 @@ export function useShownRun(documentId: string) {
     void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
   }, [queries, runId, phase, extractionId]);
 
+  // Of a run that has ended, the steps are still loading.
+  const hasEnded = ['completed', 'failed', 'cancelled'].includes(last.data?.status ?? '');
+  const running = runId !== null && isRunning(state) && !hasEnded;
+  const [isLive, setLive] = useState(false);
+  if (running && !isLive) setLive(true);
   return {
     runId,
     state,
-    running: runId !== null && isRunning(state),
+    running,
+    /** The fields that it changed while this page was open. */
+    changed: isLive ? state.changed : NOTHING_CHANGED,
     start: async (id: string) => {
       const { queryKey } = lastRunQuery(documentId);
       await queries.cancelQueries({ queryKey }); // an older response would overwrite this

@@ -7,10 +7,16 @@ import type { DocumentFilter } from './filter';
 /** `offset`: pixels. */
 export const listPosition: { filter: DocumentFilter; offset: number } = { filter: {}, offset: 0 };
 
-/** Return the previous and next document of the list, as far as it was loaded. */
-export function useNeighbours(documentId: string): { before: string | undefined; after: string | undefined } {
+/** Return where a document is in the list, as far as the list was loaded, with the documents before and after it. */
+export function useDocumentPosition(documentId: string) {
   const pages = useQueryClient().getQueryData(documentsQuery(listPosition.filter).queryKey)?.pages ?? [];
   const ids = pages.flatMap((page) => page.items.map((one) => one.id));
   const at = ids.indexOf(documentId);
-  return { before: at > 0 ? ids[at - 1] : undefined, after: at >= 0 ? ids[at + 1] : undefined };
+  return {
+    at,
+    count: ids.length,
+    isMore: pages.at(-1)?.next != null,
+    before: at > 0 ? ids[at - 1] : undefined,
+    after: at >= 0 ? ids[at + 1] : undefined,
+  };
 }

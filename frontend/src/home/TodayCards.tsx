@@ -12,13 +12,14 @@ import { Progress } from '../components/ui/Progress';
 import { Skeleton } from '../components/ui/Skeleton';
 import { formatDuration, formatNumber, formatShortDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { inboxCountsQuery, workQuery } from './overviewQueries';
+import { inboxCountsQuery, total } from '../inbox/inboxQueries';
+import { workQuery } from './overviewQueries';
 
 const KINDS = [
-  { kind: 'value', icon: CircleHelp, tone: 'text-need-dot', to: '/review' },
-  { kind: 'approval', icon: ShieldCheck, tone: 'text-link', to: '/approvals' },
-  { kind: 'suggestion', icon: Sparkles, tone: 'text-link', to: '/documents', status: 'proposed' },
-  { kind: 'failed', icon: TriangleAlert, tone: 'text-bad', to: '/documents', status: 'failed' },
+  { kind: 'value', icon: CircleHelp, tone: 'text-need-dot' },
+  { kind: 'approval', icon: ShieldCheck, tone: 'text-link' },
+  { kind: 'suggestion', icon: Sparkles, tone: 'text-link' },
+  { kind: 'failed', icon: TriangleAlert, tone: 'text-bad' },
 ] as const;
 
 export function TodayCards() {
@@ -33,9 +34,7 @@ export function TodayCards() {
 
 function NeedCard() {
   const { data: counts, error, refetch } = useQuery(inboxCountsQuery);
-  const total = Object.values(counts ?? {}).reduce((sum, { count }) => sum + count, 0);
-  const isMore = Object.values(counts ?? {}).some((one) => one.is_more);
-  const first = KINDS.find(({ kind }) => (counts?.[kind]?.count ?? 0) > 0);
+  const all = total(counts);
   return (
     <Card label={t('home.need.title')} className="grid content-start gap-4 sm:grid-cols-[auto_minmax(0,1fr)] sm:gap-10">
       {error !== null ? (
@@ -45,18 +44,18 @@ function NeedCard() {
           <div className="flex flex-col justify-between gap-4">
             <p className="text-muted-foreground">
               <span className="block text-4xl font-semibold text-foreground">
-                {counts === undefined ? '–' : formatNumber(total)}
-                {isMore && '+'}
+                {all === undefined ? '–' : formatNumber(all.count)}
+                {all?.is_more === true && '+'}
               </span>
               {t('home.need.title')}
             </p>
-            {first !== undefined && (
-              <Link to={first.to} className={cn(buttonClass({ kind: 'main' }), 'self-start')}>
+            {all !== undefined && all.count > 0 && (
+              <Link to="/inbox" className={cn(buttonClass({ kind: 'main' }), 'self-start')}>
                 {t('home.need.start')}
               </Link>
             )}
           </div>
-          {counts !== undefined && total === 0 ? (
+          {all?.count === 0 ? (
             <p className="self-center text-muted-foreground">{t('home.need.none')}</p>
           ) : (
             <ul className="grid content-start gap-1">
@@ -75,19 +74,17 @@ interface KindProps {
   kind: (typeof KINDS)[number]['kind'];
   icon: LucideIcon;
   tone: string;
-  to: (typeof KINDS)[number]['to'];
-  status?: 'proposed' | 'failed';
   count: { count: number; is_more: boolean } | undefined;
 }
 
-function Kind({ kind, icon: Sign, tone, to, status, count }: KindProps) {
+function Kind({ kind, icon: Sign, tone, count }: KindProps) {
   if (count === undefined || count.count === 0) return null;
   const number = `${formatNumber(count.count)}${count.is_more ? '+' : ''}`;
   return (
     <li>
       <Link
-        to={to}
-        search={status === undefined ? {} : { status }}
+        to="/inbox"
+        search={{ kind }}
         className="flex min-h-7 items-center gap-2 rounded-md px-2 text-foreground no-underline hover:bg-hover">
         <Sign size={15} strokeWidth={1.75} className={tone} aria-hidden="true" />
         {t(`home.need.${kind}`, { count: count.count, number })}

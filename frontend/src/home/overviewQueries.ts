@@ -22,16 +22,6 @@ export const workQuery = queryOptions({
     data !== undefined && data.filling.length + data.reading > 0 ? 3_000 : 15_000,
 });
 
-/** The number of things that wait for a person, by kind. */
-export const inboxCountsQuery = queryOptions({
-  queryKey: ['inbox', 'counts'],
-  queryFn: async ({ signal }) => {
-    const page = await dataOf(api.GET('/api/inbox', { params: { query: { limit: 1 } }, signal }));
-    return page.counts;
-  },
-  refetchInterval: 15_000,
-});
-
 export const qualityQuery = (schemaId: string, period: Period) =>
   queryOptions({
     queryKey: ['overview', 'quality', schemaId, days(period)],

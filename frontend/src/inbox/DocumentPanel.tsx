@@ -1,26 +1,28 @@
-/** A suggested schema, or a file that could not be read. */
+/** A suggested schema with its values, or a file that could not be read. */
 
 import { useQuery } from '@tanstack/react-query';
 import { Loading } from '../components/ui/Loading';
 import { NotReady } from '../document/NotReady';
-import { ProposalBanner } from '../document/ProposalBanner';
+import { Suggestion } from '../document/Suggestion';
 import { documentQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
-import type { InboxItem } from './inboxQueries';
-import { PageAndPanel } from './PageAndPanel';
+import { PageAndPanel } from '../document/PageAndPanel';
 
-export function DocumentPanel({ item }: { item: InboxItem }) {
-  const document = useQuery({ ...documentQuery(item.document_id ?? ''), enabled: item.document_id !== null });
+interface Props {
+  documentId: string;
+  kind: 'suggestion' | 'failed';
+  onDecided: () => void;
+}
+
+export function DocumentPanel({ documentId, kind, onDecided }: Props) {
+  const document = useQuery(documentQuery(documentId));
   const canWrite = useCanWrite();
   if (document.data === undefined) return <Loading />;
+  if (kind === 'failed') return <NotReady document={document.data} onDeleted={onDecided} />;
   return (
-    <PageAndPanel documentId={item.document_id}>
+    <PageAndPanel documentId={documentId}>
       <div className="min-h-0 flex-1 overflow-y-auto p-4">
-        {item.kind === 'failed' ? (
-          <NotReady document={document.data} />
-        ) : (
-          <ProposalBanner document={document.data} canWrite={canWrite} />
-        )}
+        <Suggestion document={document.data} canWrite={canWrite} hasFields onDecided={onDecided} />
       </div>
     </PageAndPanel>
   );

@@ -1,20 +1,32 @@
 /** The list of the inbox, with its filters and counts. */
 
 import { useQuery } from '@tanstack/react-query';
-import { CircleDashed, CircleHelp, type LucideIcon, ShieldCheck, Sparkles, TriangleAlert } from 'lucide-react';
+import {
+  CircleDashed,
+  CircleHelp,
+  type LucideIcon,
+  ShieldCheck,
+  SlidersHorizontal,
+  Sparkles,
+  TriangleAlert,
+} from 'lucide-react';
 import { useEffect, useRef } from 'react';
+import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Kbd } from '../components/ui/Kbd';
-import { Select } from '../components/ui/Select';
+import { Popover } from '../components/ui/Popover';
+import { Select, type SelectOption } from '../components/ui/Select';
+import { knownFieldsQuery } from '../document/documentPageQueries';
+import { pathLabel } from '../document/fields/labels';
 import { usePersonName } from '../session/people';
 import { useOrganisation } from '../session/role';
 import { membersQuery } from '../settings/settingsQueries';
-import { formatAge, formatNumber, visibleText } from '../shared/format';
+import { formatNumber, formatShortAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { itemKey, tablesQuery, type InboxItem } from './inboxQueries';
-import { KINDS, type InboxKind, type InboxView } from './inboxView';
+import { type InboxCounts, type InboxItem, itemKey, tablesQuery, total } from './inboxQueries';
 import { itemTitle } from './inboxText';
+import { type InboxKind, type InboxView, KINDS } from './inboxView';
 
 const ALL = 'all';
 const AGES = [1, 7, 30] as const;
@@ -24,14 +36,9 @@ const KEY_HINTS = [
   { keys: ['A'], action: 'approve' },
 ] as const;
 
-export interface Count {
-  count: number;
-  is_more: boolean;
-}
-
 interface Props {
   items: readonly InboxItem[];
-  counts: Readonly<Record<string, Count>> | undefined;
+  counts: InboxCounts | undefined;
   view: InboxView;
   chosen: string | null;
   hasMore: boolean;
@@ -43,30 +50,30 @@ interface Props {
 
 export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onView, onMore, className }: Props) {
   const list = useRef<HTMLUListElement>(null);
+  const personName = usePersonName();
   useEffect(() => {
     list.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);
   return (
-    <div className={cn('min-h-0 flex-col border-r border-border bg-sidebar', className)}>
-      <div className="flex h-12 shrink-0 items-center gap-1 border-b border-border px-4">
-        <h1 className="flex-1 text-md font-semibold">
-          {t('areas.inbox')} <span className="font-normal text-muted-foreground">{countText(total(counts))}</span>
+    <div className={cn('min-h-0 flex-col border-r border-border bg-background', className)}>
+      <div className="flex h-12 shrink-0 items-center gap-1 border-b border-border pr-2 pl-4">
+        <h1 className="flex-1 text-lg font-semibold whitespace-nowrap">
+          {t('areas.inbox')} <span className="pl-1 font-normal text-muted-foreground">{countText(total(counts))}</span>
         </h1>
         <TableFilter view={view} onView={onView} />
-        <PersonFilter view={view} onView={onView} />
+        <MoreFilters view={view} onView={onView} />
       </div>
-      <div className="flex shrink-0 items-center gap-1 overflow-x-auto border-b border-border px-2 py-1.5">
+      <div className="flex shrink-0 items-center gap-0.5 overflow-x-auto border-b border-border px-2 py-1 [scrollbar-width:none]">
         {[undefined, ...KINDS].map((kind) => (
           <button
             key={kind ?? ALL}
             type="button"
             aria-pressed={view.kind === kind}
-            onClick={() => onView(kindOf(view, kind))}
-            className="min-h-7 shrink-0 rounded-full px-2 text-xs whitespace-nowrap text-muted-foreground hover:bg-hover aria-pressed:bg-accent aria-pressed:font-medium aria-pressed:text-link max-md:min-h-11 max-md:px-3">
+            onClick={() => onView(withOnly(view, 'kind', kind))}
+            className="min-h-6 shrink-0 rounded-full px-1.5 text-xs whitespace-nowrap text-muted-foreground hover:bg-hover aria-pressed:bg-accent aria-pressed:font-medium aria-pressed:text-link max-sm:min-h-11 max-sm:px-3">
             {t(`inbox.kinds.${kind ?? ALL}`)} {countText(kind === undefined ? total(counts) : counts?.[kind])}
           </button>
         ))}
-        <AgeFilter view={view} onView={onView} />
       </div>
       <ul ref={list} className="min-h-0 flex-1 overflow-y-auto" aria-label={t('areas.inbox')}>
         {items.map((item) => {
@@ -77,18 +84,23 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
                 type="button"
                 aria-current={key === chosen ? 'true' : undefined}
                 onClick={() => onChoose(key)}
-                className="flex min-h-[53px] w-full items-start gap-3 border-b border-l-2 border-line border-l-transparent px-3 py-2 text-left hover:bg-hover aria-[current]:border-l-primary aria-[current]:bg-accent">
+                className="flex min-h-[53px] w-full items-start gap-3 border-b border-l-2 border-line border-l-transparent py-2 pr-3 pl-3.5 text-left -outline-offset-2 hover:bg-hover aria-[current]:border-l-primary aria-[current]:bg-accent">
                 <ItemIcon item={item} />
                 <span className="min-w-0 flex-1">
-                  <span className="flex gap-2">
+                  <span className="flex items-baseline gap-2">
                     <span className="min-w-0 flex-1 truncate font-medium">{itemTitle(item)}</span>
-                    <span className="shrink-0 text-xs text-muted-foreground">{formatAge(item.created_at)}</span>
+                    <span className="shrink-0 text-xs text-muted-foreground">{formatShortAge(item.created_at)}</span>
                   </span>
-                  <span className="block truncate text-xs text-muted-foreground">
-                    {[item.filename, item.kind === 'suggestion' ? null : item.table]
-                      .filter((one) => one !== null)
-                      .map((one) => visibleText(one))
-                      .join(' · ')}
+                  <span className="flex items-center gap-2 text-xs text-muted-foreground">
+                    <span className="min-w-0 flex-1 truncate">
+                      {[item.filename, item.kind === 'suggestion' ? null : item.table]
+                        .filter((one) => one !== null)
+                        .map((one) => visibleText(one))
+                        .join(' · ')}
+                    </span>
+                    {item.created_by !== null && (
+                      <Avatar id={item.created_by} name={personName(item.created_by)} isAlone />
+                    )}
                   </span>
                 </span>
               </button>
@@ -101,7 +113,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
           </li>
         )}
       </ul>
-      <p className="flex shrink-0 items-center justify-center gap-3 border-t border-border px-3 py-2 text-xs text-muted-foreground max-lg:hidden">
+      <p className="flex h-9 shrink-0 items-center justify-center gap-3 border-t border-border px-3 text-xs text-muted-foreground max-lg:hidden">
         {KEY_HINTS.map(({ keys, action }) => (
           <span key={action} className="flex items-center gap-1">
             {keys.map((key) => (
@@ -128,11 +140,14 @@ function ItemIcon({ item }: { item: InboxItem }) {
   return <Sign size={15} aria-hidden="true" className={cn('mt-0.5 shrink-0', colour)} />;
 }
 
-function TableFilter({ view, onView }: Pick<Props, 'view' | 'onView'>) {
+type FilterProps = Pick<Props, 'view' | 'onView'>;
+
+function TableFilter({ view, onView }: FilterProps) {
   const tables = useQuery(tablesQuery);
   return (
     <Select
       kind="quiet"
+      className="max-w-36"
       label={t('inbox.table')}
       value={view.schema ?? ALL}
       options={[
@@ -144,7 +159,8 @@ function TableFilter({ view, onView }: Pick<Props, 'view' | 'onView'>) {
   );
 }
 
-function PersonFilter({ view, onView }: Pick<Props, 'view' | 'onView'>) {
+/** Person, age, and the one field to review in all documents. */
+function MoreFilters({ view, onView }: FilterProps) {
   const organisation = useOrganisation();
   const personName = usePersonName();
   const members = useQuery({
@@ -152,51 +168,71 @@ function PersonFilter({ view, onView }: Pick<Props, 'view' | 'onView'>) {
     enabled: organisation !== undefined,
     staleTime: 60_000,
   });
+  const known = useQuery(knownFieldsQuery(null));
+  const fields = [...new Set([...(known.data ?? []).map((one) => one.path), ...(view.field ? [view.field] : [])])];
+  const set = [view.person, view.days, view.field].filter((one) => one !== undefined).length;
   return (
-    <Select
-      kind="quiet"
-      label={t('inbox.person')}
-      value={view.person ?? ALL}
-      options={[
-        { value: ALL, label: t('inbox.anyone') },
-        ...(members.data?.items ?? []).map((one) => ({ value: one.user_id, label: personName(one.user_id) })),
-      ]}
-      onChange={(person) => onView(withOnly(view, 'person', person === ALL ? undefined : person))}
-    />
+    <Popover
+      align="end"
+      className="grid w-64 gap-3"
+      title={t('inbox.filters')}
+      trigger={<Button kind="quiet" icon={SlidersHorizontal} aria-pressed={set > 0} label={t('inbox.filters')} />}>
+      <FilterChoice
+        label={t('inbox.person')}
+        value={view.person}
+        none={t('inbox.anyone')}
+        options={(members.data?.items ?? []).map((one) => ({ value: one.user_id, label: personName(one.user_id) }))}
+        onChange={(person) => onView(withOnly(view, 'person', person))}
+      />
+      <FilterChoice
+        label={t('inbox.age')}
+        value={view.days === undefined ? undefined : String(view.days)}
+        none={t('inbox.anyAge')}
+        options={AGES.map((days) => ({ value: String(days), label: t('inbox.olderThan', { count: days }) }))}
+        onChange={(days) => onView(withOnly(view, 'days', days === undefined ? undefined : Number(days)))}
+      />
+      <FilterChoice
+        label={t('common.field')}
+        value={view.field}
+        none={t('inbox.anyField')}
+        options={fields.map((path) => ({ value: path, label: pathLabel(path) }))}
+        onChange={(field) => onView(withOnly(view, 'field', field))}
+      />
+    </Popover>
   );
 }
 
-function AgeFilter({ view, onView }: Pick<Props, 'view' | 'onView'>) {
+interface ChoiceProps {
+  label: string;
+  value: string | undefined;
+  none: string;
+  options: readonly SelectOption<string>[];
+  onChange: (value: string | undefined) => void;
+}
+
+function FilterChoice({ label, value, none, options, onChange }: ChoiceProps) {
   return (
-    <Select
-      kind="quiet"
-      label={t('inbox.age')}
-      className="text-xs"
-      value={String(view.days ?? ALL)}
-      options={[
-        { value: ALL, label: t('inbox.anyAge') },
-        ...AGES.map((days) => ({ value: String(days), label: t('inbox.olderThan', { count: days }) })),
-      ]}
-      onChange={(days) => onView(withOnly(view, 'days', days === ALL ? undefined : Number(days)))}
-    />
+    <div className="grid gap-1">
+      <span className="text-xs text-muted-foreground">{label}</span>
+      <Select
+        label={label}
+        value={value ?? ALL}
+        options={[{ value: ALL, label: none }, ...options]}
+        onChange={(next) => onChange(next === ALL ? undefined : next)}
+      />
+    </div>
   );
 }
 
-function withOnly<Name extends keyof InboxView>(view: InboxView, name: Name, value: InboxView[Name]): InboxView {
+function withOnly<Name extends keyof InboxView>(
+  view: InboxView,
+  name: Name,
+  value: InboxView[Name] | undefined,
+): InboxView {
   const { [name]: _, ...others } = view;
   return value === undefined ? others : { ...others, [name]: value };
 }
 
-function kindOf(view: InboxView, kind: InboxKind | undefined): InboxView {
-  return withOnly(view, 'kind', kind);
-}
-
-export function total(counts: Props['counts']): Count | undefined {
-  if (counts === undefined) return undefined;
-  const all = Object.values(counts);
-  return { count: all.reduce((sum, one) => sum + one.count, 0), is_more: all.some((one) => one.is_more) };
-}
-
-function countText(count: Count | undefined): string {
+function countText(count: { count: number; is_more: boolean } | undefined): string {
   return count === undefined ? '' : `${formatNumber(count.count)}${count.is_more ? '+' : ''}`;
 }

@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { ChevronDown, ChevronUp, Inbox, List } from 'lucide-react';
+import { ChevronDown, ChevronUp, Inbox, List, Undo2 } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
@@ -12,14 +12,14 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
 import { extractionQuery } from '../document/documentPageQueries';
 import { useMarkReviewed } from '../document/MarkReviewed';
-import { useDecisions } from '../review/useDecisions';
+import { useDecisions } from '../document/fields/useDecisions';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { ApprovalPanel } from './ApprovalPanel';
 import { DocumentPanel } from './DocumentPanel';
-import { InboxList, total } from './InboxList';
-import { inboxQuery, itemKey, type InboxItem } from './inboxQueries';
+import { InboxList } from './InboxList';
+import { type InboxItem, inboxQuery, isAnswered, itemKey, total, valueKey } from './inboxQueries';
 import type { InboxView } from './inboxView';
 import { QuestionPanel } from './QuestionPanel';
 
@@ -37,15 +37,21 @@ export function InboxPage() {
   const [answered, setAnswered] = useState<ReadonlySet<string>>(new Set());
   const [chosen, setChosen] = useState<string | null>(null);
   const [isListShown, showList] = useState(false);
+  const shown = useRef<InboxItem>(undefined);
   const items = useMemo(() => {
     const all = new Map((inbox.data?.pages ?? []).flatMap((page) => page.items).map((one) => [itemKey(one), one]));
-    return [...all].filter(([key]) => !answered.has(key)).map(([, one]) => one);
+    // What someone else has answered meanwhile stays while the person types an answer.
+    const kept = shown.current;
+    if (kept !== undefined && document.activeElement?.closest('[data-typing]') != null && !all.has(itemKey(kept)))
+      all.set(itemKey(kept), kept);
+    return [...all.values()].filter((one) => !isAnswered(one, answered));
   }, [inbox.data, answered]);
   const place = useRef(0);
   const found = items.findIndex((one) => itemKey(one) === chosen);
   const index = found >= 0 ? found : Math.min(place.current, items.length - 1);
   place.current = Math.max(index, 0);
   const item = items[index];
+  shown.current = item;
   const counts = inbox.data?.pages[0]?.counts;
 
   const choose = (key: string) => {
@@ -78,27 +84,33 @@ export function InboxPage() {
   const seen = useCallback((extractionId: string) => queries.ensureQueryData(extractionQuery(extractionId)), [queries]);
   const mark = useCallback(
     (extractionId: string, path: string, is: boolean) => {
-      const key = `value ${extractionId} ${path}`;
+      const key = valueKey(extractionId, path);
       hide(key, is);
       setChosen(is ? null : key);
+      if (!is) void refresh();
     },
-    [hide],
+    [hide, refresh],
   );
   const decisions = useDecisions({ seen, mark });
   useShortcut(UNDO, () => void decisions.undo(), decisions.canUndo);
   const finish = useMarkReviewed(() => void refresh());
   /** Once the last answer of an extraction is saved, it is marked as reviewed, if an agent has completed it. */
-  const decided = async (one: InboxItem, saved: Promise<boolean>) => {
+  const decided = async (extractionId: string, path: string, saved: Promise<boolean>) => {
     if (!(await saved)) return;
-    const now = queries.getQueryData(extractionQuery(one.extraction_id ?? '').queryKey);
+    const now = queries.getQueryData(extractionQuery(extractionId).queryKey);
     if (now?.status === 'completed' && now.review_count === 0 && now.reviewed_by === null) finish.mutate(now);
     await refresh();
-    hide(itemKey(one), false);
+    hide(valueKey(extractionId, path), false);
   };
 
   if (inbox.isError) return <ErrorNotice error={inbox.error} onRetry={() => void inbox.refetch()} />;
   if (inbox.isPending) return <Loading />;
   const all = total(counts);
+  const undo = decisions.canUndo && (
+    <Button kind="quiet" icon={Undo2} keys="⌘Z" onClick={() => void decisions.undo()}>
+      {t('common.undo')}
+    </Button>
+  );
   return (
     <div className="flex h-full min-h-0 bg-background">
       <InboxList
@@ -115,11 +127,13 @@ export function InboxPage() {
       <div className={cn('flex min-h-0 min-w-0 flex-1 flex-col', isListShown && 'max-lg:hidden')}>
         {item === undefined ? (
           <EmptyState icon={Inbox} title={t('inbox.done')} text={t('inbox.doneHint')}>
-            <Link to="/review/by-field">{t('review.byField')}</Link>
+            {undo}
+            <Link to="/stacks">{t('areas.tables')}</Link>
           </EmptyState>
         ) : (
           <>
             <Head item={item} position={t('inbox.position', { at: index + 1, count: all?.count ?? items.length })}>
+              {undo}
               <Button kind="quiet" icon={List} className="lg:hidden" onClick={() => showList(true)}>
                 {t('inbox.list')}
               </Button>
@@ -148,19 +162,18 @@ export function InboxPage() {
                 }
                 next={items[index + 1]}
                 decisions={decisions}
-                onDecided={(saved) => void decided(item, saved)}
+                onDecided={(path, saved) => void decided(item.extraction_id ?? '', path, saved)}
                 onReviewed={() => void done(item)}
               />
-            ) : item.kind === 'approval' && item.run_id !== null ? (
-              <ApprovalPanel
+            ) : item.kind === 'approval' ? (
+              <ApprovalPanel key={itemKey(item)} item={item} onDecided={() => void done(item)} />
+            ) : (
+              <DocumentPanel
                 key={itemKey(item)}
-                runId={item.run_id}
-                documentId={item.document_id}
-                createdBy={item.created_by}
+                documentId={item.document_id ?? ''}
+                kind={item.kind === 'failed' ? 'failed' : 'suggestion'}
                 onDecided={() => void done(item)}
               />
-            ) : (
-              <DocumentPanel key={itemKey(item)} item={item} />
             )}
           </>
         )}
@@ -169,10 +182,21 @@ export function InboxPage() {
   );
 }
 
-function Head({ item, position, children }: { item: InboxItem; position: string; children: React.ReactNode }) {
+interface HeadProps {
+  item: InboxItem;
+  position: string;
+  children: React.ReactNode;
+}
+
+function Head({ item, position, children }: HeadProps) {
+  const linkClass = 'min-w-0 truncate font-semibold text-foreground no-underline hover:underline';
   return (
     <div className="flex h-12 shrink-0 items-center gap-2 border-b border-border px-4">
-      {item.document_id === null ? (
+      {item.stack_id !== null && item.document_id === null ? (
+        <Link to="/stacks/$stackId" params={{ stackId: item.stack_id }} className={linkClass}>
+          {visibleText(item.table ?? t('areas.tables'))}
+        </Link>
+      ) : item.document_id === null ? (
         <b className="truncate font-semibold">{t('approvals.allDocuments')}</b>
       ) : (
         <Link
@@ -182,11 +206,11 @@ function Head({ item, position, children }: { item: InboxItem; position: string;
             ...(item.extraction_id !== null && { extraction: item.extraction_id }),
             ...(item.path !== null && item.path !== '' && { field: item.path }),
           }}
-          className="min-w-0 truncate font-semibold text-foreground no-underline hover:underline">
+          className={linkClass}>
           {visibleText(item.filename ?? t('approvals.document'))}
         </Link>
       )}
-      {item.table !== null && item.kind !== 'suggestion' && (
+      {item.table !== null && item.kind !== 'suggestion' && item.document_id !== null && (
         <StatusPill className="max-sm:hidden">{visibleText(item.table)}</StatusPill>
       )}
       <span className="flex-1" />

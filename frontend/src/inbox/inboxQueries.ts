@@ -1,4 +1,4 @@
-/** What waits for a person, and the answers that the service found on the page. */
+/** What waits for a person. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, dataOf } from '../api/client';
@@ -6,7 +6,8 @@ import type { components } from '../api/description';
 import type { InboxView } from './inboxView';
 
 export type InboxItem = components['schemas']['InboxItem'];
-export type CandidateAnswer = components['schemas']['CandidateAnswer'];
+export type InboxCounts = components['schemas']['InboxPage']['counts'];
+
 export const inboxQuery = (view: InboxView, limit = 50) =>
   infiniteQueryOptions({
     queryKey: ['inbox', view, limit],
@@ -19,24 +20,24 @@ export const inboxQuery = (view: InboxView, limit = 50) =>
         ...(view.kind !== undefined && { kind: view.kind }),
         ...(view.schema !== undefined && { schema_id: view.schema }),
         ...(view.person !== undefined && { created_by: view.person }),
+        ...(view.field !== undefined && { field: view.field }),
         ...(until !== undefined && { until }),
       };
       return dataOf(api.GET('/api/inbox', { params: { query }, signal }));
     },
     getNextPageParam: (last) => last.next,
-    refetchInterval: 5000,
+    refetchInterval: 4000,
   });
 
-export const answersQuery = (extractionId: string, version: number, path: string) =>
-  queryOptions({
-    queryKey: ['answers', extractionId, version, path],
-    queryFn: async ({ signal }) => {
-      const params = { path: { extraction_id: extractionId }, query: { path } };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}/answers', { params, signal })))
-        .items as CandidateAnswer[];
-    },
-    staleTime: Infinity,
-  });
+/** The number of things that wait for a person, by kind. */
+export const inboxCountsQuery = queryOptions({
+  queryKey: ['inbox', 'counts'],
+  queryFn: async ({ signal }) => {
+    const page = await dataOf(api.GET('/api/inbox', { params: { query: { limit: 1 } }, signal }));
+    return page.counts;
+  },
+  refetchInterval: 10_000,
+});
 
 /** Tables that have rows, for the filter. */
 export const tablesQuery = queryOptions({
@@ -46,6 +47,26 @@ export const tablesQuery = queryOptions({
   staleTime: 60_000,
 });
 
+export function total(counts: InboxCounts | undefined): { count: number; is_more: boolean } | undefined {
+  if (counts === undefined) return undefined;
+  const all = Object.values(counts);
+  return { count: all.reduce((sum, one) => sum + one.count, 0), is_more: all.some((one) => one.is_more) };
+}
+
 export function itemKey(item: InboxItem): string {
-  return `${item.kind} ${item.extraction_id ?? item.run_id ?? item.document_id} ${item.run_id ?? item.path ?? ''}`;
+  return item.kind === 'value'
+    ? valueKey(item.extraction_id ?? '', item.path ?? '')
+    : `${item.kind} ${item.run_id ?? item.document_id}`;
+}
+
+export function valueKey(extractionId: string, path: string): string {
+  return `value ${extractionId} ${path}`;
+}
+
+/** Whether an item, or the list or object that it is in, was answered. */
+export function isAnswered(item: InboxItem, answered: ReadonlySet<string>): boolean {
+  if (answered.has(itemKey(item))) return true;
+  if (item.kind !== 'value' || item.path === null) return false;
+  const { extraction_id: id, path } = item;
+  return [...path.matchAll(/[.[]/g)].some(({ index }) => answered.has(valueKey(id ?? '', path.slice(0, index))));
 }

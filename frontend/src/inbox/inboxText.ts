@@ -1,24 +1,13 @@
-/** What the inbox asks, and why an answer may be right, in words. */
+/** What the inbox asks, in words. */
 
+import { isFieldTool } from '../approvals/proposedValues';
 import { displayValue } from '../document/fields/fieldValue';
 import { pathLabel } from '../document/fields/labels';
 import { toolName } from '../runs/toolText';
 import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import type { CandidateAnswer, InboxItem } from './inboxQueries';
-
-const FIELD_TOOLS = new Set([
-  'extract_fields',
-  'update_field',
-  'remove_field',
-  'update_extraction_field',
-  'extract_row',
-]);
-
-export function isFieldTool(tool: string | null): boolean {
-  return tool !== null && FIELD_TOOLS.has(tool);
-}
+import type { InboxItem } from './inboxQueries';
 
 export function itemTitle(item: InboxItem): string {
   switch (item.kind) {
@@ -53,10 +42,4 @@ function questionTitle({ path, reason, text }: InboxItem): string {
     default:
       return t('inbox.questions.low_confidence', about);
   }
-}
-
-export function answerReason({ code, data, page }: CandidateAnswer): string {
-  const shown = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, visibleText(value)]));
-  if ((code === 'near' || code === 'label') && (shown.label ?? '') === '') return t('common.pageFirst', { page });
-  return t(`inbox.answers.${code}`, { ...shown, of: pathLabel(data.of ?? '') });
 }

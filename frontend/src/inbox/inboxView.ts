@@ -5,20 +5,22 @@ import type { components } from '../api/description';
 export type InboxKind = components['schemas']['InboxKind'];
 export const KINDS = ['value', 'approval', 'suggestion', 'failed'] as const satisfies readonly InboxKind[];
 
-/** A part of the inbox, as in the address. `days`: at least this old. */
+/** `days`: at least this old. `field`: the pattern of a field, to review it in all documents. */
 export interface InboxView {
   kind?: InboxKind;
   schema?: string;
   person?: string;
   days?: number;
+  field?: string;
 }
 
 export function parseInboxView(search: Record<string, unknown>): InboxView {
-  const { kind, schema, person, days } = search;
+  const { kind, schema, person, days, field } = search;
   return {
     ...((KINDS as readonly unknown[]).includes(kind) && { kind: kind as InboxKind }),
     ...(typeof schema === 'string' && { schema }),
     ...(typeof person === 'string' && { person }),
     ...(typeof days === 'number' && days > 0 && { days }),
+    ...(typeof field === 'string' && field !== '' && { field }),
   };
 }

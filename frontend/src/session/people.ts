@@ -13,7 +13,7 @@ export function nameOfEmail(email: string): string {
   return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ');
 }
 
-/** Return a function from a user's id to "you", their email, or the start of their id where no email is known. */
+/** Return a function from a user's id to "you", their name, or the start of their id where no email is known. */
 export function usePersonName(): (userId: string) => string {
   const me = useQuery(meQuery);
   const organisation = useOrganisation();
@@ -25,6 +25,6 @@ export function usePersonName(): (userId: string) => string {
   return (userId) => {
     if (userId === me.data?.user_id) return t('people.you');
     const email = members.data?.items.find((one) => one.user_id === userId)?.email;
-    return email == null ? t('people.user', { id: userId.slice(0, 8) }) : visibleText(email);
+    return email == null ? t('people.user', { id: userId.slice(0, 8) }) : nameOfEmail(email);
   };
 }

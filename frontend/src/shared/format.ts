@@ -18,6 +18,20 @@ export function formatAge(at: string, now = Date.now()): string {
   return new Intl.DateTimeFormat(locale(), DAY).format(Date.parse(at));
 }
 
+/** Return "5 min", for lists. */
+export function formatShortAge(at: string, now = Date.now()): string {
+  const minutes = Math.max(0, Math.round((now - Date.parse(at)) / 60_000));
+  const [value, unit] =
+    minutes < 60 ? [minutes, 'minute'] : minutes < 1440 ? [minutes / 60, 'hour'] : [minutes / 1440, 'day'];
+  if (value < 1) return t('common.now');
+  return new Intl.NumberFormat(locale(), {
+    style: 'unit',
+    unit,
+    unitDisplay: unit === 'day' ? 'long' : 'short',
+    maximumFractionDigits: 0,
+  }).format(value);
+}
+
 export function formatTime(at: string): string {
   return new Intl.DateTimeFormat(locale(), { ...DAY, hour: 'numeric', minute: '2-digit' }).format(Date.parse(at));
 }

@@ -14,6 +14,7 @@ import { listen } from '../shared/shortcuts/registry';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { AREAS, SETUP } from './areas';
 import { PhoneBar, PhoneHead, Sidebar } from './Sidebar';
+import { UnsentNotice } from './UnsentNotice';
 
 const ShortcutsDialog = lazy(async () => ({
   default: (await import('../shared/shortcuts/ShortcutsDialog')).ShortcutsDialog,
@@ -74,6 +75,7 @@ export function Shell() {
       {GO_TO.map((one) => (
         <GoTo key={one.to} {...one} />
       ))}
+      <UnsentNotice />
       <Toasts />
       <TooltipLayer />
     </div>

@@ -4,13 +4,12 @@ import { useQuery } from '@tanstack/react-query';
 import { Link, useLocation } from '@tanstack/react-router';
 import { Camera, ChevronDown, ChevronRight, Info, Search } from 'lucide-react';
 import { lazy, Suspense, useRef, type ReactNode } from 'react';
-import { waitingQuery } from '../approvals/approvalQueries';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { CountBadge } from '../components/ui/CountBadge';
 import { Kbd } from '../components/ui/Kbd';
 import { tooltip } from '../components/ui/Tooltip';
-import { countQuery } from '../documents/documentQueries';
+import { inboxCountsQuery, total } from '../inbox/inboxQueries';
 import { configQuery } from '../session/config';
 import { useCanWrite } from '../session/role';
 import { formatNumber } from '../shared/format';
@@ -97,26 +96,19 @@ function Entry({ area }: { area: Area }) {
       {...tooltip(name, 'keys' in area ? `G ${area.keys.toUpperCase()}` : undefined, 'right')}>
       <Sign size={16} strokeWidth={1.75} className="shrink-0 max-lg:size-5" aria-hidden="true" />
       <span className="min-w-0 flex-1 truncate max-lg:sr-only">{name}</span>
-      <AreaCount area={area.area} />
+      {area.area === 'inbox' && (
+        <span className="max-lg:absolute max-lg:-top-0.5 max-lg:right-0">
+          <InboxCount />
+        </span>
+      )}
     </Link>
   );
 }
 
-function AreaCount({ area }: { area: Area['area'] }) {
-  const place = 'max-lg:absolute max-lg:-top-0.5 max-lg:right-0';
-  if (area === 'inbox') return <span className={place}>{<InboxCount />}</span>;
-  if (area === 'approvals') return <span className={place}>{<ApprovalCount />}</span>;
-  return null;
-}
-
 function InboxCount() {
-  const { data } = useQuery(countQuery('needs_review'));
-  return <CountBadge count={data ?? 0} />;
-}
-
-function ApprovalCount() {
-  const { data } = useQuery(waitingQuery);
-  return <CountBadge count={data?.items.length ?? 0} isMore={data?.next != null} />;
+  const { data } = useQuery(inboxCountsQuery);
+  const all = total(data);
+  return <CountBadge count={all?.count ?? 0} isMore={all?.is_more ?? false} />;
 }
 
 function TablesEntry({ area }: { area: Area }) {

@@ -1,12 +1,11 @@
 /** The areas of the page, in the order of the sidebar. Their addresses are also in api/request_guard.py (UI_PATHS). */
 
-import { CircleHelp, FileText, House, Inbox, KeyRound, Play, Settings, ShieldCheck, Table2, Users } from 'lucide-react';
+import { CircleHelp, FileText, House, Inbox, KeyRound, Play, Settings, Table2, Users } from 'lucide-react';
 
 /** `keys`: the second key after G. */
 export const AREAS = [
   { to: '/home', area: 'home', icon: House, keys: 'h' },
-  { to: '/review', area: 'inbox', icon: Inbox, keys: 'i' },
-  { to: '/approvals', area: 'approvals', icon: ShieldCheck, keys: 'p' },
+  { to: '/inbox', area: 'inbox', icon: Inbox, keys: 'i' },
   { to: '/stacks', area: 'tables', icon: Table2, keys: 't' },
   { to: '/documents', area: 'documents', icon: FileText, keys: 'd' },
   { to: '/ask', area: 'ask', icon: CircleHelp, keys: 'a' },

@@ -6,7 +6,7 @@ import { useQuery } from '@tanstack/react-query';
 import type { ReactNode, RefObject } from 'react';
 import type { Box, Evidence, ReadRow, RecordCell } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
-import { Crop } from '../review/Crop';
+import { Crop } from '../document/viewer/Crop';
 import { Badge } from '../shared/Badge';
 import { Button } from '../components/ui/Button';
 import { formatPercent } from '../shared/format';
@@ -115,12 +115,12 @@ export function CellPopover({
             disabled={isProposed && isLoading}
             onClick={onConfirm}
             title={t(isProposed ? 'tables.keepHint' : 'tables.confirmHint')}>
-            <Icon name="check" /> {t(isProposed ? 'review.keepCurrent' : breaks ? 'fields.keep' : 'common.confirm')}
+            <Icon name="check" /> {t(isProposed ? 'fields.keepCurrent' : breaks ? 'fields.keep' : 'common.confirm')}
           </Button>
         )}
         {canWrite && isProposed && (
           <Button disabled={isLoading} onClick={onAccept} title={t('tables.acceptHint')}>
-            {t('review.acceptProposal')}
+            {t('fields.acceptProposal')}
           </Button>
         )}
         {canWrite && !isProposed && canBeBlank(status, cell?.value) && (

@@ -8,7 +8,7 @@ import type { Change, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, T
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { proposalOf } from '../document/fields/proposals';
-import { useDecisions, type Seen } from '../review/useDecisions';
+import { useDecisions, type Seen } from '../document/fields/useDecisions';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { cellStatusText } from './cellStatus';

@@ -49,7 +49,11 @@ export function Button({ kind, size, danger, icon: Sign, label, keys, className,
       {...others}>
       {Sign !== undefined && <Sign size={size === 'lg' ? 18 : 15} strokeWidth={1.75} aria-hidden="true" />}
       {children}
-      {keys !== undefined && label === undefined && <Kbd onPrimary={kind === 'main'}>{keys}</Kbd>}
+      {keys !== undefined && label === undefined && (
+        <span className="inline-flex max-sm:hidden">
+          <Kbd onPrimary={kind === 'main' && others.disabled !== true}>{keys}</Kbd>
+        </span>
+      )}
     </button>
   );
 }

@@ -1,15 +1,16 @@
 /** Adds a field by hand. Clicking a word on the page fills in its value. */
 
 import { useQuery } from '@tanstack/react-query';
+import { Plus } from 'lucide-react';
 import { useId, useMemo, useState } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../components/ui/Button';
+import { Input } from '../../components/ui/Input';
 import { t } from '../../shared/i18n';
 import { knownFieldsQuery } from '../documentPageQueries';
 import type { SchemaField } from '../schemaFields';
 import { pathIn } from '../unmapped/suggestedPaths';
 import { useWordPicker } from '../viewer/picking';
-import styles from './FieldPanel.module.css';
 import { parseEdited } from './fieldValue';
 import { pathLabel, schemaPath } from './labels';
 import { pathSteps, valueAt } from './paths';
@@ -25,7 +26,7 @@ export function AddField(props: Props) {
   return isOpen ? (
     <Form {...props} onClose={() => setOpen(false)} />
   ) : (
-    <Button kind="quiet" onClick={() => setOpen(true)}>
+    <Button kind="quiet" icon={Plus} onClick={() => setOpen(true)}>
       {t('fields.add')}
     </Button>
   );
@@ -51,7 +52,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
   const isTaken = name !== '' && valueAt(extraction.extracted_fields, pathSteps(name) ?? ['']) !== undefined;
   return (
     <form
-      className={styles.add}
+      className="flex flex-wrap gap-2 py-2"
       aria-label={t('fields.add')}
       onSubmit={(event) => {
         event.preventDefault();
@@ -62,7 +63,8 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
       onKeyDown={(event) => {
         if (event.key === 'Escape') onClose();
       }}>
-      <input
+      <Input
+        className="w-auto! min-w-32 flex-1"
         aria-label={t('common.field')}
         placeholder={t('fields.addName')}
         list={id}
@@ -78,16 +80,17 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
           </option>
         ))}
       </datalist>
-      <input
+      <Input
+        className="w-auto! min-w-32 flex-1"
         aria-label={t('common.value')}
         placeholder={t('fields.addValue')}
         value={value}
         onChange={(event) => setValue(event.target.value)}
       />
-      <Button kind="main" type="submit" disabled={name === '' || isInvalid || isTaken}>
+      <Button kind="main" size="md" type="submit" disabled={name === '' || isInvalid || isTaken}>
         {t('fields.addSubmit')}
       </Button>
-      <Button kind="quiet" onClick={onClose}>
+      <Button kind="quiet" size="md" onClick={onClose}>
         {t('common.cancel')}
       </Button>
       {isInvalid && <p className="muted">{t('errors.invalid_path')}</p>}

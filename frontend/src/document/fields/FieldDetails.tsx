@@ -1,151 +1,97 @@
-/** Details of the selected field: its source, errors, suggestions, and who confirmed it. */
+/** What is below the chosen field: its source, all places where its value is printed, and what a person can do. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Link } from '@tanstack/react-router';
+import { Ban, Check, ChevronLeft, ChevronRight, LockOpen, Pencil } from 'lucide-react';
 import { useState } from 'react';
-import type { Box, Extraction, RuleFix } from '../../api/types';
-import { usePersonName } from '../../session/people';
-import { Badge } from '../../shared/Badge';
+import type { Box, Extraction } from '../../api/types';
 import { Button } from '../../components/ui/Button';
+import { usePersonName } from '../../session/people';
 import { formatTime, visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
-import { Icon } from '../../shared/Icon';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
-import styles from './FieldPanel.module.css';
 import { placesQuery } from '../documentPageQueries';
 import type { SchemaField } from '../schemaFields';
-import { isStored, type FieldRow, type Leaf } from './fieldTree';
+import { canBeBlank, describeEvidence, needsPerson } from './fieldStatus';
+import { type FieldRow, isStored, type Leaf } from './fieldTree';
+import { displayValue } from './fieldValue';
 import { pathLabel } from './labels';
-import { ProposedValue } from './ProposedValue';
-import type { Proposal } from './proposals';
-import { SuggestedFixes } from './SuggestedFixes';
-import { canBeBlank, describeEvidence, needsPerson, statusSign, statusText } from './fieldStatus';
 import { violationText } from './violationText';
 
+const NEXT = { id: 'field.nextMatch', keys: 'm' } as const;
+
 interface Props {
-  row: FieldRow | undefined;
+  row: FieldRow;
+  /** undefined: not stored yet. */
+  extraction: Pick<Extraction, 'id' | 'version'> | undefined;
+  schema: readonly SchemaField[];
   canWrite: boolean;
-  /** The agent's, for this field or for a list or object around it. */
-  proposal: Proposal | undefined;
   onEdit: () => void;
   onConfirm: () => void;
   /** The document has no such value. */
   onBlank: () => void;
-  onDecide: (accept: boolean) => void;
   onUnlock: () => void;
-  ruleFixes: readonly RuleFix[];
-  onUse: (path: string, value: unknown) => void;
-  /** undefined: not stored yet. */
-  extraction: Pick<Extraction, 'id' | 'version' | 'document_type'> | undefined;
-  schema: readonly SchemaField[];
   onPlace: (page: number, box: Box) => void;
 }
 
-export function FieldDetails({
-  row,
-  canWrite,
-  proposal,
-  onEdit,
-  onConfirm,
-  onBlank,
-  onDecide,
-  onUnlock,
-  ruleFixes,
-  onUse,
-  extraction,
-  schema,
-  onPlace,
-}: Props) {
+export function FieldDetails(props: Props) {
+  const { row, extraction, schema, canWrite, onEdit, onConfirm, onBlank, onUnlock, onPlace } = props;
   const personName = usePersonName();
-  if (row?.status === undefined) {
-    return <section className={`${styles.about} muted`}>{t('fields.selectHint')}</section>;
-  }
+  if (row.kind === 'group' || row.status === undefined) return null;
   const status = { status: row.status, reason: row.reason };
-  const { tone, icon } = statusSign(status);
-  const leaf = row.kind === 'leaf' ? row : undefined;
-  const hasValue = leaf === undefined || (leaf.value !== undefined && leaf.value !== null);
-  const label = pathLabel(row.path, schema);
+  const isOpen = needsPerson(status);
+  const canAct = canWrite && isStored(row);
+  const { quote, location_count: places = 0 } = row.evidence ?? {};
   return (
-    <section className={styles.about} aria-label={t('fields.details', { field: label })}>
-      <div className={styles.aboutHead}>
-        <b className="truncate" title={visibleText(row.path)}>
-          {label}
-        </b>
-        <Badge tone={tone} icon={icon}>
-          {statusText(status, leaf?.evidence, leaf?.confidence)}
-        </Badge>
-        {canWrite && proposal !== undefined && (
-          <>
-            <Button onClick={() => onDecide(true)}>{t('common.accept')}</Button>
-            <Button onClick={() => onDecide(false)}>{t('common.reject')}</Button>
-          </>
-        )}
-        {canWrite && needsPerson(status) && hasValue && proposal === undefined && (
-          <Button onClick={onConfirm}>
-            {t(row.reason === 'breaks_schema' || row.reason === 'breaks_rule' ? 'fields.keep' : 'common.confirm')}
-          </Button>
-        )}
-        {canWrite && leaf !== undefined && canBeBlank(status, leaf.value) && (
-          <Button onClick={onBlank}>{t('fields.notInDocument')}</Button>
-        )}
-        {canWrite && leaf !== undefined && isStored(leaf) && <Button onClick={onEdit}>{t('common.edit')}</Button>}
-        {canWrite && leaf?.lock !== undefined && (
-          <Button onClick={onUnlock} title={t('fields.unlockHint')}>
-            <Icon name="lock" /> {t('fields.unlock')}
-          </Button>
+    <section
+      className="grid gap-1.5 px-2 pt-1 pb-2 text-xs text-muted-foreground"
+      aria-label={t('fields.details', { field: pathLabel(row.path, schema) })}>
+      <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
+        <span>{describeEvidence(row)}</span>
+        {extraction !== undefined && places > 1 && (
+          <Matches key={`${row.path} ${extraction.version}`} extraction={extraction} row={row} onPlace={onPlace} />
         )}
       </div>
-      {row.errors.map((error) => (
-        <p key={error.code + error.message} className={styles.bad}>
-          {violationText(error, schema)}
-        </p>
-      ))}
-      <SuggestedFixes ruleFixes={canWrite ? ruleFixes : []} path={row.path} schema={schema} onUse={onUse} />
-      {proposal !== undefined && <ProposedValue proposal={proposal} path={row.path} schema={schema} />}
-      {leaf !== undefined && (
-        <p>
-          {describeEvidence(leaf)}
-          {extraction !== undefined && (
-            <>
-              {' · '}
-              <Link
-                to="/review/by-field"
-                search={{
-                  path: leaf.path,
-                  ...(extraction.document_type !== null && { document_type: extraction.document_type }),
-                }}>
-                {t('fields.inAllDocuments')}
-              </Link>
-            </>
+      {quote && visibleText(quote) !== displayValue(row.value, row.field, quote) && (
+        <q className="wrap-anywhere">{visibleText(quote)}</q>
+      )}
+      {!isOpen &&
+        row.errors.map((error) => (
+          <p key={error.code + error.message} className="text-need">
+            {violationText(error, schema)}
+          </p>
+        ))}
+      {row.lock !== undefined && (
+        <p>{t('fields.confirmedBy', { person: personName(row.lock.by), time: formatTime(row.lock.at) })}</p>
+      )}
+      {canAct && (
+        <div className="-ml-1 flex flex-wrap gap-1 max-sm:[&>button]:min-h-11">
+          <Button kind="quiet" icon={Pencil} keys="E" onClick={onEdit}>
+            {t('common.edit')}
+          </Button>
+          {row.status === 'found' && (
+            <Button kind="quiet" icon={Check} onClick={onConfirm}>
+              {t('common.confirm')}
+            </Button>
           )}
-        </p>
-      )}
-      {leaf !== undefined && extraction !== undefined && (leaf.evidence?.location_count ?? 0) > 1 && (
-        <Matches key={`${leaf.path} ${extraction.version}`} extraction={extraction} row={leaf} onPlace={onPlace} />
-      )}
-      {leaf?.evidence?.quote && <p className={styles.quote}>{visibleText(leaf.evidence.quote)}</p>}
-      {leaf?.lock !== undefined && (
-        <p className="muted">
-          {t('fields.confirmedBy', { person: personName(leaf.lock.by), time: formatTime(leaf.lock.at) })}
-        </p>
+          {!isOpen && canBeBlank(status, row.value) && (
+            <Button kind="quiet" icon={Ban} onClick={onBlank}>
+              {t('fields.notInDocument')}
+            </Button>
+          )}
+          {row.lock !== undefined && (
+            <Button kind="quiet" icon={LockOpen} onClick={onUnlock} title={t('fields.unlockHint')}>
+              {t('fields.unlock')}
+            </Button>
+          )}
+        </div>
       )}
     </section>
   );
 }
 
-const NEXT = { id: 'field.nextMatch', keys: 'p' } as const;
-
 /** Steps through all locations where the value is printed. */
-function Matches({
-  extraction,
-  row,
-  onPlace,
-}: {
-  extraction: Pick<Extraction, 'id' | 'version'>;
-  row: Leaf;
-  onPlace: Props['onPlace'];
-}) {
-  const { data } = useQuery(placesQuery(extraction.id, extraction.version, row.path));
+function Matches({ extraction, row, onPlace }: { row: Leaf } & Required<Pick<Props, 'extraction' | 'onPlace'>>) {
+  const { data } = useQuery(placesQuery(extraction!.id, extraction!.version, row.path));
   const [seen, setSeen] = useState<number | null>(null);
   const first =
     data?.findIndex((one) => one.page === row.evidence?.page && same(one.boxes[0], row.evidence?.boxes?.[0])) ?? -1;
@@ -159,15 +105,11 @@ function Matches({
   useShortcut(NEXT, () => go(1), data !== undefined);
   if (data === undefined) return null;
   return (
-    <p className={styles.places}>
-      <Button kind="quiet" label={t('fields.previousMatch')} onClick={() => go(-1)}>
-        <Icon name="left" size={12} />
-      </Button>
+    <span className="flex items-center">
+      <Button kind="quiet" icon={ChevronLeft} label={t('fields.previousMatch')} onClick={() => go(-1)} />
       <output>{t('fields.match', { number: at + 1, count: row.evidence!.location_count })}</output>
-      <Button kind="quiet" label={t('fields.nextMatch')} onClick={() => go(1)}>
-        <Icon name="right" size={12} />
-      </Button>
-    </p>
+      <Button kind="quiet" icon={ChevronRight} label={t('fields.nextMatch')} onClick={() => go(1)} />
+    </span>
   );
 }
 

@@ -2,9 +2,10 @@
  * in the text. */
 
 import { useLayoutEffect, useRef, useState } from 'react';
+import { cn } from '../../components/ui/cn';
+import { inputClass } from '../../components/ui/Input';
 import { useWordPicker } from '../viewer/picking';
 import { t } from '../../shared/i18n';
-import styles from './FieldPanel.module.css';
 import { editedText, parseEdited } from './fieldValue';
 
 export interface Edited {
@@ -41,7 +42,7 @@ export function FieldEditor({ value, label, type, onFinish }: Props) {
   return (
     <input
       ref={input}
-      className={styles.editor}
+      className={cn(inputClass, 'h-7 min-h-7 border-ring px-1.5')}
       aria-label={t('fields.valueOf', { field: label })}
       defaultValue={editedText(was)}
       spellCheck={false}

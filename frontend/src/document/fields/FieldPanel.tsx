@@ -1,102 +1,159 @@
-/** The fields of one extraction: the tree, and the details of the selected field. */
+/** The fields of one extraction: first what needs a person, then all of them. */
 
-import { useState } from 'react';
-import type { Box, Extraction, RuleFix } from '../../api/types';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
+import type { Box, Extraction } from '../../api/types';
+import { t } from '../../shared/i18n';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
+import type { Mode } from '../question/Question';
+import type { CandidateAnswer } from '../question/answers';
 import type { SchemaField } from '../schemaFields';
-import { FieldDetails } from './FieldDetails';
 import { AddField } from './AddField';
-import styles from './FieldPanel.module.css';
+import { FieldDetails } from './FieldDetails';
 import { FieldTree } from './FieldTree';
-import { isStored, type FieldRow } from './fieldTree';
-import { proposalOf } from './proposals';
-import { pathSteps, valueAt } from './paths';
-import { useFieldChanges } from './useFieldChanges';
+import { type FieldRow, isStored } from './fieldTree';
+import { NeedsYou } from './NeedsYou';
+import { isWithin } from './proposals';
+import type { Decisions } from './useDecisions';
 
 const NEXT = { id: 'field.next', keys: 'j' } as const;
 const PREVIOUS = { id: 'field.previous', keys: 'k' } as const;
 const EDIT = { id: 'field.edit', keys: 'e' } as const;
+const UNDO = { id: 'document.undo', keys: 'Mod+z' } as const;
 
 interface Props {
   extraction: Extraction | undefined;
   schema: readonly SchemaField[];
   canWrite: boolean;
   rows: readonly FieldRow[];
+  questions: readonly FieldRow[];
+  answers: readonly CandidateAnswer[];
+  /** The question that is open. */
+  open: string | null;
   chosen: string | null;
   changed: ReadonlyMap<string, number>;
-  ruleFixes: readonly RuleFix[];
+  decisions: Decisions;
+  /** Show a value while it is saved. */
+  onDecide: (path: string, saved: Promise<boolean>, value?: unknown) => void;
   onChoose: (path: string) => void;
   onPlace: (page: number, box: Box) => void;
+  /** Above the fields. */
+  children: ReactNode;
 }
 
-export function FieldPanel({
-  extraction,
-  schema,
-  canWrite,
-  rows,
-  chosen,
-  changed,
-  ruleFixes,
-  onChoose,
-  onPlace,
-}: Props) {
+export function FieldPanel(props: Props) {
+  const { extraction, schema, canWrite, rows, questions, answers, open, chosen, changed, children } = props;
+  const { decisions, onDecide, onChoose, onPlace } = props;
+  const scroller = useRef<HTMLDivElement>(null);
   const [editing, setEditing] = useState(false);
-  const changes = useFieldChanges(extraction);
+  const [startMode, setStartMode] = useState<Mode>('answers');
+  const [takesFocus, setTakesFocus] = useState(false);
+  const [answered, setAnswered] = useState<readonly string[]>([]);
   const row = rows.find((one) => one.path === chosen);
-  const proposal = row?.reason === 'proposal' ? proposalOf(extraction?.proposals ?? [], row.path) : undefined;
+  const id = extraction?.id ?? '';
 
   const choose = (path: string) => {
     if (path !== chosen) setEditing(false);
+    setTakesFocus(false);
     onChoose(path);
   };
-  const step = (by: 1 | -1) => {
-    const leaves = rows.filter((one) => one.kind === 'leaf');
-    const at = leaves.findIndex((one) => one.path === chosen);
-    const next = leaves[Math.max(0, Math.min(leaves.length - 1, at < 0 ? 0 : at + by))];
-    if (next !== undefined) choose(next.path);
+  const openQuestion = (path: string, pick = false) => {
+    setStartMode(pick ? 'pick' : 'answers');
+    setTakesFocus(true);
+    onChoose(path);
   };
+  /** The next question opens, and takes the focus. */
+  const decided = (path: string, saved: Promise<boolean>, value?: unknown) => {
+    const at = questions.findIndex((one) => one.path === open);
+    const left = questions.filter((one) => !isWithin(one.path, path));
+    onDecide(path, saved, value);
+    setAnswered((before) => [...before.filter((one) => one !== path), path]);
+    const next = left[Math.min(Math.max(at, 0), left.length - 1)];
+    if (next !== undefined) openQuestion(next.path);
+    void saved.then((is) => is || setAnswered((before) => before.filter((one) => one !== path)));
+  };
+  const step = (by: 1 | -1) => {
+    const stops = questions.length > 0 ? questions : rows.filter((one) => one.kind === 'leaf');
+    const at = stops.findIndex((one) => one.path === (questions.length > 0 ? open : chosen));
+    const isFirst = at < 0 || (questions.length > 0 && chosen !== open);
+    const next = stops[Math.max(0, Math.min(stops.length - 1, isFirst ? Math.max(at, 0) : at + by))];
+    if (next === undefined) return;
+    if (questions.length > 0) openQuestion(next.path);
+    else choose(next.path);
+  };
+  const write = (path: string, value: unknown, was: unknown) =>
+    onDecide(path, decisions.write(id, path, value, { was: was ?? null }), value);
   const canEdit = canWrite && row?.kind === 'leaf' && isStored(row);
   useShortcut(NEXT, () => step(1));
   useShortcut(PREVIOUS, () => step(-1));
   useShortcut(EDIT, () => setEditing(true), canEdit);
+  useShortcut(UNDO, () => void decisions.undo(), decisions.canUndo);
 
+  const done = useMemo(
+    () => rows.filter((one) => answered.includes(one.path) && !questions.some(({ path }) => path === one.path)),
+    [rows, answered, questions],
+  );
+  // Nothing is left: the focus goes to the fields.
+  const isDone = answered.length > 0 && questions.length === 0;
+  useEffect(() => {
+    if (isDone && document.activeElement === document.body)
+      scroller.current?.querySelector<HTMLElement>('[role=tree]')?.focus({ preventScroll: true });
+  }, [isDone]);
+  const filled = rows.filter((one) => one.kind === 'leaf' && one.value != null && one.value !== '').length;
   return (
-    <div className={styles.panel}>
+    <div ref={scroller} className="min-h-0 flex-1 overflow-y-auto pb-4">
+      <div>{children}</div>
+      {extraction !== undefined && (
+        <NeedsYou
+          extraction={extraction}
+          schema={schema}
+          questions={questions}
+          answered={done}
+          answers={answers}
+          open={open}
+          startMode={startMode}
+          takesFocus={takesFocus}
+          decisions={decisions}
+          onDecided={decided}
+          onOpen={openQuestion}
+        />
+      )}
+      {rows.length > 0 && (
+        <h2 className="flex px-4 pt-2 pb-1 text-xs font-normal text-muted-foreground">
+          <span className="flex-1">{t('inbox.allFields')}</span>
+          {t('inbox.filled', { count: filled, all: rows.filter((one) => one.kind === 'leaf').length })}
+        </h2>
+      )}
       <FieldTree
         rows={rows}
         chosen={chosen}
         editing={editing && canWrite}
         changed={changed}
+        scroller={scroller}
+        details={
+          row !== undefined &&
+          !editing && (
+            <FieldDetails
+              row={row}
+              extraction={extraction}
+              schema={schema}
+              canWrite={canWrite}
+              onEdit={() => setEditing(true)}
+              onConfirm={() => onDecide(row.path, decisions.confirm(id, row.path))}
+              onBlank={() => write(row.path, null, row.kind === 'leaf' ? row.value : undefined)}
+              onUnlock={() => onDecide(row.path, decisions.unlock(id, row.path))}
+              onPlace={onPlace}
+            />
+          )
+        }
         onChoose={choose}
         onEdit={(is) => setEditing(is && canWrite)}
-        onWrite={(path, { edited, was }) => changes.mutate({ path, value: edited, was })}
+        onWrite={(path, { edited, was }) => write(path, edited, was)}
       />
       {canWrite && extraction !== undefined && (
-        <div className={styles.foot}>
-          <AddField
-            extraction={extraction}
-            schema={schema}
-            onAdd={(path, value) => changes.mutate({ path, value, was: undefined })}
-          />
+        <div className="px-3 pt-1">
+          <AddField extraction={extraction} schema={schema} onAdd={(path, value) => write(path, value, undefined)} />
         </div>
       )}
-      <FieldDetails
-        row={row}
-        canWrite={canWrite}
-        proposal={proposal}
-        onEdit={() => setEditing(true)}
-        onConfirm={() => row !== undefined && changes.mutate({ path: row.path, confirm: true })}
-        onBlank={() => row?.kind === 'leaf' && changes.mutate({ path: row.path, value: null, was: row.value })}
-        onDecide={(accept) => proposal !== undefined && changes.mutate({ path: proposal.path, accept })}
-        ruleFixes={ruleFixes}
-        onUse={(path, value) =>
-          changes.mutate({ path, value, was: valueAt(extraction?.extracted_fields, pathSteps(path) ?? []) })
-        }
-        extraction={extraction}
-        schema={schema}
-        onPlace={onPlace}
-        onUnlock={() => row !== undefined && changes.mutate({ path: row.path, unlock: true })}
-      />
     </div>
   );
 }

@@ -1,43 +1,29 @@
-/** One row of the fields: label, value, and status or confidence. */
+/** One row of the fields: label, value, and where it is printed or who confirmed it. */
 
-import { memo } from 'react';
-import { formatPercent, visibleText } from '../../shared/format';
+import { memo, type ReactNode } from 'react';
+import { cn } from '../../components/ui/cn';
+import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
-import { Icon } from '../../shared/Icon';
-import { FieldEditor, type Edited } from './FieldEditor';
-import styles from './FieldPanel.module.css';
-import { isStored, type FieldRow } from './fieldTree';
-import { displayValue } from './fieldValue';
-import { statusLabel, statusSign, statusText, type Status } from './fieldStatus';
+import { type Edited, FieldEditor } from './FieldEditor';
+import { FieldState, FieldText } from './FieldState';
+import { type FieldRow, isStored } from './fieldTree';
 
 interface Props {
   id: string;
   row: FieldRow;
-  top: number;
   chosen: boolean;
   editing: boolean;
   changed: boolean;
+  /** Below the row. */
+  details: ReactNode;
   onFlashed: () => void;
   onChoose: (path: string) => void;
   onEdit: () => void;
   onFinish: (path: string, value?: Edited) => void;
 }
 
-export const FieldTreeRow = memo(function FieldTreeRow({
-  id,
-  row,
-  top,
-  chosen,
-  editing,
-  changed,
-  onFlashed,
-  onChoose,
-  onEdit,
-  onFinish,
-}: Props) {
-  const names = [styles.row, row.kind === 'group' && styles.group, changed && styles.changed];
-  if (row.kind === 'leaf' && !isStored(row)) names.push(styles.preview);
-  const value = row.kind === 'leaf' ? displayValue(row.value, row.field, row.evidence?.quote) : '';
+export const FieldTreeRow = memo(function FieldTreeRow(props: Props) {
+  const { id, row, chosen, editing, changed, details, onFlashed, onChoose, onEdit, onFinish } = props;
   return (
     <div
       id={id}
@@ -45,54 +31,40 @@ export const FieldTreeRow = memo(function FieldTreeRow({
       aria-level={row.depth + 1}
       aria-selected={chosen}
       aria-expanded={row.kind === 'group' ? true : undefined}
-      className={names.filter(Boolean).join(' ')}
-      style={{ transform: `translateY(${top}px)`, paddingLeft: `${0.75 + row.depth * 1}rem` }}
+      className="group/row"
       data-path={row.path}
-      onAnimationEnd={onFlashed}
-      onClick={() => onChoose(row.path)}
-      onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}>
-      <span className={`${styles.label} truncate`} title={visibleText(row.path)}>
-        {row.label}
-      </span>
-      {row.kind === 'group' ? (
-        <span className="muted">{row.isList ? t('fields.items', { count: row.size }) : ''}</span>
-      ) : editing ? (
-        <FieldEditor
-          value={row.value}
-          label={row.label}
-          type={row.field?.type}
-          onFinish={(value) => onFinish(row.path, value)}
-        />
-      ) : (
-        <span className={`${styles.value} truncate`} title={value}>
-          {value}
+      data-stored={row.kind === 'group' || isStored(row)}>
+      <div
+        className={cn(
+          'grid h-8 grid-cols-[minmax(5rem,30%)_minmax(0,1fr)_auto] items-center gap-3 rounded-md px-2 hover:bg-hover group-aria-selected/row:bg-accent max-sm:h-11',
+          'group-focus-visible/tree:group-aria-selected/row:outline-2 group-focus-visible/tree:group-aria-selected/row:-outline-offset-2',
+          changed && 'animate-arrive',
+          row.kind === 'leaf' && !isStored(row) && 'italic',
+        )}
+        style={{ paddingLeft: `${0.5 + row.depth}rem` }}
+        onAnimationEnd={onFlashed}
+        onClick={() => onChoose(row.path)}
+        onDoubleClick={() => row.kind === 'leaf' && isStored(row) && onEdit()}>
+        <span
+          className={cn('truncate', row.kind === 'group' ? 'font-medium' : 'text-muted-foreground')}
+          title={visibleText(row.path)}>
+          {row.label}
         </span>
-      )}
-      {row.status !== undefined && (
-        <StatusSign
-          status={row.status}
-          reason={row.reason}
-          confidence={row.kind === 'leaf' ? row.confidence : undefined}
-        />
-      )}
+        {row.kind === 'group' ? (
+          <span className="text-muted-foreground">{row.isList ? t('fields.items', { count: row.size }) : ''}</span>
+        ) : editing ? (
+          <FieldEditor
+            value={row.value}
+            label={row.label}
+            type={row.field?.type}
+            onFinish={(value) => onFinish(row.path, value)}
+          />
+        ) : (
+          <FieldText row={row} />
+        )}
+        <FieldState row={row} className="max-w-48" />
+      </div>
+      {details}
     </div>
   );
 });
-
-/** Of a value that was found its confidence; else why a person has to look at it, or what a person decided. */
-function StatusSign({ confidence, ...status }: Status & { confidence: number | undefined }) {
-  const { tone, icon } = statusSign(status);
-  const label = statusLabel(status);
-  const isFound = status.status === 'found';
-  return (
-    <span className={`${styles.sure} ${tone === 'plain' ? '' : styles[tone]}`} title={statusText(status)}>
-      {isFound && confidence !== undefined
-        ? formatPercent(confidence)
-        : isFound || status.status === 'confirmed'
-          ? ''
-          : label}
-      {icon !== undefined && <Icon name={icon} size={13} />}
-      <span className="sr-only">{label}</span>
-    </span>
-  );
-}

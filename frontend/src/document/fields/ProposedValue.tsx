@@ -2,7 +2,6 @@
 
 import { t } from '../../shared/i18n';
 import type { SchemaField } from '../schemaFields';
-import styles from './FieldPanel.module.css';
 import { displayValue } from './fieldValue';
 import { pathLabel, schemaPath } from './labels';
 import { proposedChanges, type Proposal } from './proposals';
@@ -32,7 +31,7 @@ export function ProposedValue({ proposal, path, schema }: Props) {
   return (
     <div>
       <p>{t('fields.proposedWhole', { field: pathLabel(proposal.path, schema) })}</p>
-      <ul className={styles.changes}>
+      <ul className="wrap-anywhere">
         {changes.slice(0, MOST).map(({ path: at, was, now }) => (
           <li key={at}>
             {t('fields.proposedChange', { field: pathLabel(at, schema), was: show(at, was), now: show(at, now) })}

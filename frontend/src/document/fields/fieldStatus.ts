@@ -9,9 +9,9 @@ import type { SchemaField } from '../schemaFields';
 import type { Leaf } from './fieldTree';
 import { pathLabel } from './labels';
 
-/** The statuses of the service, and of values that are not stored: `preview` (the model is still writing it) and `waiting`
- * (it needs approval). */
-export type FieldStatus = FieldStatusOf['status'] | 'preview' | 'waiting';
+/** The statuses of the service, and of values that are not stored: `preview` (the model is still writing it), `waiting`
+ * (it needs approval) and `saving` (a person's, on its way). */
+export type FieldStatus = FieldStatusOf['status'] | 'preview' | 'waiting' | 'saving';
 
 export interface Status {
   status: FieldStatus;
@@ -28,6 +28,7 @@ export function needsPerson({ status }: { status: FieldStatus | undefined }): bo
 const SIGNS: Record<FieldStatus, { tone: Tone; icon?: IconName }> = {
   waiting: { tone: 'unsure', icon: 'question' },
   preview: { tone: 'plain', icon: 'spark' },
+  saving: { tone: 'plain', icon: 'clock' },
   needs_review: { tone: 'bad', icon: 'warning' },
   unclear: { tone: 'unsure', icon: 'question' },
   stale: { tone: 'unsure', icon: 'clock' },
@@ -78,6 +79,7 @@ export function describeEvidence({
   lock,
 }: Pick<Leaf, 'evidence' | 'confidence' | 'status' | 'value' | 'lock'>): string {
   if (status === 'preview') return t('fields.evidence.writing');
+  if (status === 'saving') return t('fields.statuses.saving');
   if (value === undefined) return t('fields.evidence.missing');
   if (status === 'waiting' && evidence === undefined) return t('fields.evidence.waiting');
   if (evidence === undefined) return t('fields.evidence.notChecked');
@@ -92,7 +94,7 @@ export function describeEvidence({
 
 /** Whether a person can say that the document has no such value. */
 export function canBeBlank({ status, reason }: Status, value: unknown): boolean {
-  if (status === 'preview' || status === 'waiting' || status === 'blank') return false;
+  if (['preview', 'waiting', 'saving', 'blank'].includes(status)) return false;
   return value === undefined || value === null || value === '' || reason === 'not_found';
 }
 

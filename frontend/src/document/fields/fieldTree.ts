@@ -41,7 +41,7 @@ export type FieldRow = Leaf | Group;
 
 /** Whether the value is stored, so that it can be edited. */
 export function isStored(row: Leaf): boolean {
-  return row.status !== 'preview' && row.status !== 'waiting';
+  return row.status !== 'preview' && row.status !== 'waiting' && row.status !== 'saving';
 }
 
 /** Of a value that was read before its status. */
@@ -55,6 +55,8 @@ interface Input {
   previews?: ReadonlyMap<string, Preview>;
   /** The fields of the schema. Previews and missing fields are placed by its order. */
   schema?: readonly SchemaField[];
+  /** Also the fields of the schema that have no value. */
+  hasEmpty?: boolean;
   /** The fields in the order in which they were first seen: rows keep their order when values change. Updated. */
   order?: Set<string>;
 }
@@ -65,12 +67,15 @@ export function fieldRows({
   ruleFixes = [],
   previews = new Map(),
   schema = [],
+  hasEmpty = false,
   order = new Set(),
 }: Input): FieldRow[] {
   const evidence = extraction.evidence as Record<string, Evidence | undefined>;
   const errorsAt = byField(errors, ruleFixes);
   // Fields that should have a value and do not exist have a status, too. (That of the path '' is the whole document's.)
-  const missing = Object.keys(extraction.statuses).filter(
+  // Other fields of the schema are shown empty, if they are in no list.
+  const empty = schema.filter(({ path, type }) => type !== 'object' && !path.includes('[*]')).map(({ path }) => path);
+  const missing = [...new Set([...Object.keys(extraction.statuses), ...(hasEmpty ? empty : [])])].filter(
     (path) =>
       path !== '' && !previews.has(path) && valueAt(extraction.extracted_fields, pathSteps(path) ?? ['']) === undefined,
   );

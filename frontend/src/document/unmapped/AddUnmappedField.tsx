@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useId, useMemo, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../components/ui/Button';
+import { Input } from '../../components/ui/Input';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { knownFieldsQuery, schemaOfQuery } from '../documentPageQueries';
@@ -11,7 +12,6 @@ import { pathSteps, valueAt } from '../fields/paths';
 import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
 import { schemaFields } from '../schemaFields';
 import { suggestedPaths, valueFor } from './suggestedPaths';
-import styles from './Unmapped.module.css';
 import type { Unmapped } from './unmappedItems';
 
 const MAX_SUGGESTIONS = 6;
@@ -75,22 +75,24 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
   };
 
   return (
-    <section className={styles.claim} aria-label={t('unmapped.add')}>
-      <div className={styles.claimHead}>
-        <strong className="truncate">{visibleText(item.text)}</strong>
-        <span className="muted">{t(`unmapped.found.${item.kind}`, { page: item.page })}</span>
+    <section className="grid shrink-0 gap-2 border-t border-border p-3" aria-label={t('unmapped.add')}>
+      <div className="flex min-h-7 items-center gap-2">
+        <strong className="min-w-12 truncate">{visibleText(item.text)}</strong>
+        <span className="flex-1 text-xs text-muted-foreground">
+          {t(`unmapped.found.${item.kind}`, { page: item.page })}
+        </span>
         {!isOpen && (
-          <Button onClick={onOpen}>
-            {t('unmapped.add')} <kbd>Enter</kbd>
+          <Button keys="↵" onClick={onOpen}>
+            {t('unmapped.add')}
           </Button>
         )}
       </div>
       {isOpen && (
         <>
-          <div className={styles.inputs}>
-            <label>
-              <span className="muted">{t('common.field')}</span>
-              <input
+          <div className="grid grid-cols-[repeat(auto-fit,minmax(9rem,1fr))] gap-2">
+            <label className="grid min-w-0 gap-1">
+              <span className="text-xs text-muted-foreground">{t('common.field')}</span>
+              <Input
                 value={path}
                 placeholder={t('unmapped.namePlaceholder')}
                 maxLength={1000}
@@ -109,11 +111,11 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
                 onKeyDown={move}
               />
             </label>
-            <label>
-              <span className="muted">
+            <label className="grid min-w-0 gap-1">
+              <span className="text-xs text-muted-foreground">
                 {typeof suggestedValue === 'number' && text === null ? t('unmapped.numberValue') : t('common.value')}
               </span>
-              <input
+              <Input
                 value={text ?? editedText(suggestedValue)}
                 spellCheck={false}
                 autoComplete="off"
@@ -123,17 +125,17 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
             </label>
           </div>
           {existing !== undefined && existing !== null && existing !== '' && (
-            <p className={styles.warning}>{t('unmapped.overwrites', { value: displayValue(existing) })}</p>
+            <p className="text-need">{t('unmapped.overwrites', { value: displayValue(existing) })}</p>
           )}
           {suggestions.length > 0 && (
-            <ul className={styles.suggestions} role="listbox" id={id} aria-label={t('unmapped.emptyFields')}>
+            <ul className="flex flex-wrap gap-1" role="listbox" id={id} aria-label={t('unmapped.emptyFields')}>
               {suggestions.map((one, index) => (
                 <li
                   key={one.path}
                   id={`${id} ${index}`}
                   role="option"
                   aria-selected={index === active}
-                  className="truncate"
+                  className="min-h-6 max-w-full cursor-pointer truncate rounded-md border border-border px-2 leading-6 hover:bg-hover aria-selected:border-primary aria-selected:bg-accent"
                   // Keep the focus in the input.
                   onPointerDown={(event) => event.preventDefault()}
                   onClick={() => {
@@ -145,15 +147,16 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
               ))}
             </ul>
           )}
-          <div className={styles.kinds}>
+          <div className="flex flex-wrap gap-2">
             <Button
               kind="main"
+              keys="↵"
               disabled={path.trim() === '' && active < 0}
               onClick={() => add((suggestions[active]?.path ?? path).trim())}>
-              {t('unmapped.addSubmit')} <kbd>Enter</kbd>
+              {t('unmapped.addSubmit')}
             </Button>
-            <Button kind="quiet" onClick={onClose}>
-              {t('common.cancel')} <kbd>Esc</kbd>
+            <Button kind="quiet" keys="Esc" onClick={onClose}>
+              {t('common.cancel')}
             </Button>
           </div>
         </>

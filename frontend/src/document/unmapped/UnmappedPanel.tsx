@@ -4,7 +4,7 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react';
 import type { Extraction } from '../../api/types';
-import { useDecisions } from '../../review/useDecisions';
+import { useDecisions } from '../fields/useDecisions';
 import { Button } from '../../components/ui/Button';
 import { formatNumber, visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
@@ -13,7 +13,6 @@ import { ErrorNotice } from '../../components/ui/Notice';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { extractionQuery } from '../documentPageQueries';
 import { AddUnmappedField, type Draft } from './AddUnmappedField';
-import styles from './Unmapped.module.css';
 import { KINDS, type Unmapped } from './unmappedItems';
 import type { ShownUnmapped } from './useUnmapped';
 
@@ -91,8 +90,11 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
   if (query.isError) return <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return null;
   return (
-    <div className={styles.panel}>
-      <div className={styles.kinds} role="group" aria-label={t('unmapped.show')}>
+    <div className="flex min-h-0 flex-1 flex-col">
+      <div
+        className="flex shrink-0 flex-wrap gap-2 border-b border-border px-4 py-2"
+        role="group"
+        aria-label={t('unmapped.show')}>
         {KINDS.map((kind) => (
           <Button
             key={kind}
@@ -102,7 +104,9 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
             }>
             {t(`unmapped.kinds.${kind}`)}
             {!hasNextPage && (
-              <span className="muted">{formatNumber(all.filter((one) => one.kind === kind).length)}</span>
+              <span className="font-normal text-muted-foreground">
+                {formatNumber(all.filter((one) => one.kind === kind).length)}
+              </span>
             )}
           </Button>
         ))}
@@ -115,13 +119,13 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
       ) : (
         <div
           ref={tree}
-          className={styles.list}
+          className="group/tree min-h-0 flex-1 overflow-auto px-2 pt-1 outline-none focus-visible:not-has-aria-selected:outline-2"
           role="tree"
           aria-label={t('document.unmapped')}
           aria-activedescendant={at >= 0 ? `unmapped-${at}` : undefined}
           tabIndex={0}
           onKeyDown={move}>
-          <div className={styles.rows} role="presentation" style={{ height: virtual.getTotalSize() }}>
+          <div className="relative" role="presentation" style={{ height: virtual.getTotalSize() }}>
             {virtual.getVirtualItems().map(({ index, start }) => {
               const row = rows[index]!;
               const style = { transform: `translateY(${start}px)` };
@@ -134,10 +138,9 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
                     aria-level={1}
                     aria-expanded
                     aria-selected={false}
-                    className={styles.of}
+                    className="absolute inset-x-0 flex h-8 items-center gap-2 px-2 text-xs text-muted-foreground"
                     style={style}>
-                    {t('common.page', { page: row.page })}{' '}
-                    <span className="muted">{t('unmapped.values', { count: row.count })}</span>
+                    {t('common.page', { page: row.page })} <span>{t('unmapped.values', { count: row.count })}</span>
                   </div>
                 );
               }
@@ -148,12 +151,12 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
                   role="treeitem"
                   aria-level={2}
                   aria-selected={index === at}
-                  className={styles.row}
+                  className="absolute inset-x-0 grid h-8 grid-cols-[minmax(0,1fr)_auto] items-center gap-2 rounded-md px-2 group-focus-visible/tree:aria-selected:outline-2 group-focus-visible/tree:aria-selected:-outline-offset-2 hover:bg-hover aria-selected:bg-accent"
                   style={style}
                   onClick={() => choose(row.id)}
                   onDoubleClick={() => setAdding(true)}>
                   <span className="truncate">{visibleText(row.text)}</span>
-                  <span className="muted">{t(`unmapped.kind.${row.kind}`)}</span>
+                  <span className="text-xs text-muted-foreground">{t(`unmapped.kind.${row.kind}`)}</span>
                 </div>
               );
             })}

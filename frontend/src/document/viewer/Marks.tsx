@@ -14,9 +14,9 @@ interface Props {
 export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
   return (
     <svg className={styles.marks} viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
-      {marks.map(({ path, box: [x0, y0, x1, y1], status }, index) => {
+      {marks.map(({ path, box: [x0, y0, x1, y1], status, number }, index) => {
         const isChosen = path === chosen;
-        const names = [styles.mark, isChosen && styles.chosen];
+        const names = [styles.mark, isChosen ? styles.chosen : number !== undefined && styles.candidate];
         if (status === 'unmapped') names.push(styles.unmapped);
         return (
           <rect

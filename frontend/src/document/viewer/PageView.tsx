@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, type MouseEvent } from 'react';
 import type { Box } from '../../api/types';
+import { cn } from '../../components/ui/cn';
 import { pageQuery } from '../documentPageQueries';
 import type { Mark } from '../fields/fieldTree';
 import { Marks, markAt } from './Marks';
@@ -77,7 +78,10 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
             <span
               key={path}
               aria-hidden="true"
-              className="pointer-events-none absolute z-1 flex size-5 -translate-x-[120%] -translate-y-1/2 items-center justify-center rounded-sm bg-primary text-2xs font-semibold text-white"
+              className={cn(
+                'pointer-events-none absolute z-1 flex size-5 -translate-x-[120%] -translate-y-1/2 items-center justify-center rounded-sm text-2xs font-semibold text-white',
+                path === chosen ? 'bg-box' : 'bg-box-candidate',
+              )}
               style={{ left: `${x0 * 100}%`, top: `${((y0 + y1) / 2) * 100}%` }}>
               {answer}
             </span>

@@ -16,18 +16,35 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { typeLabel } from './fields/labels';
-import { proposedSchemaQuery } from './documentPageQueries';
-import styles from './ProposalBanner.module.css';
+import { Select } from '../components/ui/Select';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { displayValue } from './fields/fieldValue';
+import { pathLabel, typeLabel } from './fields/labels';
+import { pathSteps, valueAt } from './fields/paths';
+import { extractionQuery, proposedSchemaQuery } from './documentPageQueries';
 import { schemaFields } from './schemaFields';
 
-export function ProposalBanner({ document, canWrite }: { document: DocumentDetails; canWrite: boolean }) {
+const ACCEPT = { id: 'approval.approve', keys: 'a' } as const;
+const REJECT = { id: 'approval.reject', keys: 'r' } as const;
+
+interface Props {
+  document: DocumentDetails;
+  canWrite: boolean;
+  /** Also the fields of the schema with their values, where they are not shown elsewhere. */
+  hasFields?: boolean;
+  onDecided?: () => void;
+}
+
+export function Suggestion(props: Props) {
+  const { document, canWrite } = props;
   const { auto_create: proposal } = document;
   if (proposal === null || proposal.status === 'accepted' || proposal.status === 'rejected') return null;
   return (
-    <section className={styles.banner} aria-label={t('document.suggestion.title')}>
+    <section
+      className="grid min-w-0 gap-3 rounded-lg border border-border bg-card p-3"
+      aria-label={t('document.suggestion.title')}>
       {proposal.status === 'running' && <Running documentId={document.id} runId={proposal.run_id} />}
-      {proposal.status === 'proposed' && <Proposed document={document} proposal={proposal} canWrite={canWrite} />}
+      {proposal.status === 'proposed' && <Proposed {...props} proposal={proposal} />}
       {proposal.status === 'failed' && <Failed documentId={document.id} proposal={proposal} canWrite={canWrite} />}
     </section>
   );
@@ -64,15 +81,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   );
 }
 
-function Proposed({
-  document,
-  proposal,
-  canWrite,
-}: {
-  document: DocumentDetails;
-  proposal: AutoCreation;
-  canWrite: boolean;
-}) {
+function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }: Props & { proposal: AutoCreation }) {
   const documentId = document.id;
   const [tag, setTag] = useState('');
   const tags = useQuery(tagsQuery);
@@ -90,6 +99,7 @@ function Proposed({
       );
     },
     onSuccess: async (_, accepted) => {
+      onDecided?.();
       toast(t(accepted ? 'document.suggestion.accepted' : 'document.suggestion.rejected'));
       await Promise.all(
         [
@@ -101,54 +111,67 @@ function Proposed({
           ['prompts'],
           ['tags'],
           ['suggestions'],
+          ['inbox'],
         ].map((queryKey) => queries.invalidateQueries({ queryKey })),
       );
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
+  const values = useQuery({
+    ...extractionQuery(proposal.extraction_id ?? ''),
+    enabled: hasFields && proposal.extraction_id !== null,
+  });
+  const isOff = decide.isPending || !canWrite;
+  useShortcut(ACCEPT, () => decide.mutate(true), hasFields && !isOff);
+  useShortcut(REJECT, () => decide.mutate(false), hasFields && !isOff);
   return (
     <>
-      <details>
-        <summary>
-          {schema.data === undefined
-            ? t('document.suggestion.title')
-            : t(
-                proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema',
-                { name: visibleText(schema.data.name), count: fields.length },
-              )}
-        </summary>
-        <ul className={styles.fields}>
+      <h2 className="text-sm font-semibold">
+        {schema.data === undefined
+          ? t('document.suggestion.title')
+          : t(proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema', {
+              name: visibleText(schema.data.name),
+              count: fields.length,
+            })}
+      </h2>
+      {hasFields && (
+        <dl>
           {fields.map((one) => (
-            <li key={one.path}>
-              <code>{visibleText(one.path)}</code> <span className="muted">{typeLabel(one.type)}</span>{' '}
-              {visibleText(one.description)}
-            </li>
+            <div
+              key={one.path}
+              title={visibleText(one.description)}
+              className="grid min-h-8 grid-cols-[minmax(0,2fr)_minmax(0,3fr)_auto] items-center gap-3 border-b border-line last:border-0">
+              <dt className="truncate">{pathLabel(one.path, fields)}</dt>
+              <dd className="truncate font-medium">
+                {displayValue(valueAt(values.data?.extracted_fields, pathSteps(one.path) ?? ['']), one)}
+              </dd>
+              <dd className="text-xs text-muted-foreground">{typeLabel(one.type)}</dd>
+            </div>
           ))}
-        </ul>
-      </details>
-      <Replay runId={proposal.run_id} />
-      {canWrite && (
-        <>
-          <select
-            aria-label={t('document.suggestion.tag')}
-            value={tag}
-            onChange={(event) => setTag(event.target.value)}>
-            <option value="">{t('document.suggestion.noTag')}</option>
-            {tags.data?.items.map((one) => (
-              <option key={one.id} value={one.id}>
-                {visibleText(one.name)}
-              </option>
-            ))}
-          </select>
-          <Button kind="main" disabled={decide.isPending} onClick={() => decide.mutate(true)}>
-            {t('common.accept')}
-          </Button>
-          <Button disabled={decide.isPending} onClick={() => decide.mutate(false)}>
-            {t('common.reject')}
-          </Button>
-        </>
+        </dl>
       )}
+      <div className="flex flex-wrap items-center gap-2 max-sm:[&_button]:min-h-11">
+        <Button kind="main" keys={hasFields ? 'A' : undefined} disabled={isOff} onClick={() => decide.mutate(true)}>
+          {t('common.accept')}
+        </Button>
+        <Button keys={hasFields ? 'R' : undefined} disabled={isOff} onClick={() => decide.mutate(false)}>
+          {t('common.reject')}
+        </Button>
+        {canWrite && (tags.data?.items.length ?? 0) > 0 && (
+          <Select
+            kind="quiet"
+            label={t('document.suggestion.tag')}
+            value={tag}
+            options={[
+              { value: '', label: t('document.suggestion.noTag') },
+              ...tags.data!.items.map((one) => ({ value: one.id, label: visibleText(one.name) })),
+            ]}
+            onChange={setTag}
+          />
+        )}
+      </div>
+      <Replay runId={proposal.run_id} label={t('runs.howSuggested')} />
     </>
   );
 }

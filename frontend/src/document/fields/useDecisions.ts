@@ -1,14 +1,18 @@
-/** Saving decisions about values in sequence, with undo. Shared by the review, the review by field and unmapped text. */
+/** Saving decisions about values in sequence, with undo: of questions, fields, unmapped text and cells of tables. */
 
 import { useQueryClient } from '@tanstack/react-query';
-import { useCallback, useEffect, useRef, useState } from 'react';
-import { dataOf, api, ApiError } from '../api/client';
-import type { ChangedExtraction, Extraction } from '../api/types';
-import { extractionQuery } from '../document/documentPageQueries';
-import { pathSteps, valueAt } from '../document/fields/paths';
-import { storeChanged } from '../document/storeChanged';
-import { errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
+import { useCallback, useRef, useState } from 'react';
+import { dataOf, api, ApiError } from '../../api/client';
+import type { ChangedExtraction, Extraction } from '../../api/types';
+import { errorMessage } from '../../components/ui/Notice';
+import { toast } from '../../components/ui/Toast';
+import { t } from '../../shared/i18n';
+import { saving, untilSent } from '../../shared/unsent';
+import { extractionQuery } from '../documentPageQueries';
+import { storeChanged } from '../storeChanged';
+import { displayValue } from './fieldValue';
+import { pathLabel } from './labels';
+import { pathSteps, valueAt } from './paths';
 
 /** A decision that can be undone: a value that was written or confirmed, or is being saved. */
 interface Decision {
@@ -24,9 +28,20 @@ interface Decision {
 /** The part of an extraction that a decision is based on. */
 export type Seen = Pick<Extraction, 'version' | 'locks' | 'proposals'>;
 
+const MOST_RETRIES = 5;
+
+/** Someone else has set this value since the person saw the field. */
+class ChangedMeanwhile extends Error {
+  constructor(readonly now: unknown) {
+    super();
+  }
+}
+
 interface How {
   /** The value that the person saw. If only other fields were changed since, the decision is saved for the new version. */
   was?: unknown;
+  /** The value that is written. */
+  value?: unknown;
   /** It cannot be undone. */
   isFinal?: boolean;
   /** Called if it cannot be saved, in place of a toast. */
@@ -52,7 +67,6 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
     latest.current = change(latest.current);
     setDecided(latest.current);
   }, []);
-  const [times, setTimes] = useState<readonly number[]>([]);
 
   const put = useCallback(
     (changed: ChangedExtraction) => {
@@ -63,26 +77,16 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   );
 
   /** In sequence: each change needs the version that the previous one returned. */
-  const [chain] = useState<{ last: Promise<unknown>; open: number }>(() => ({ last: Promise.resolve(), open: 0 }));
+  const [chain] = useState<{ last: Promise<unknown> }>(() => ({ last: Promise.resolve() }));
   const enqueue = useCallback(
     <T>(act: () => Promise<T>): Promise<T> => {
-      chain.open += 1;
-      const done = chain.last.then(act, act).finally(() => {
-        chain.open -= 1;
-      });
+      const before = chain.last;
+      const done = saving(() => before.then(act, act));
       chain.last = done;
       return done;
     },
     [chain],
   );
-  useEffect(() => {
-    // Decisions are shown before they are saved: the browser asks before the window is closed meanwhile.
-    const ask = (event: BeforeUnloadEvent) => {
-      if (chain.open > 0) event.preventDefault();
-    };
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [chain]);
 
   /** Return whether it was saved. */
   const decide = useCallback(
@@ -91,18 +95,25 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       const drop = () => keep((before) => before.filter((other) => other !== one));
       mark(id, path, true);
       keep((before) => [...before, one]);
-      setTimes((before) => [...before, performance.now()]);
       return enqueue(async () => {
         try {
           let current = await seen(id);
-          const retry = async (error: unknown) => {
-            if (how.was === undefined || !(error instanceof ApiError && error.status === 409)) throw error;
-            current = await queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 });
-            const now = valueAt((current as Extraction).extracted_fields, pathSteps(path) ?? []) ?? null;
-            if (JSON.stringify(now) !== JSON.stringify(how.was)) throw error;
-            return ask(current);
+          if (how.onError === undefined && 'extracted_fields' in current)
+            checkUnchanged(current as Extraction, path, how);
+          /** Again at the newest version, as long as only other fields are changed. */
+          const send = async (left: number): Promise<unknown> => {
+            try {
+              return await untilSent(() => ask(current));
+            } catch (error) {
+              if (left === 0 || how.was === undefined || !isConflict(error)) throw error;
+              const stored = await queries.fetchQuery({ ...extractionQuery(id), staleTime: 0 });
+              current = stored;
+              if (how.onError === undefined) checkUnchanged(stored, path, how);
+              else if (!isUnchanged(stored, path, how)) throw error;
+              return send(left - 1);
+            }
           };
-          const changed = (await ask(current).catch(retry)) as ChangedExtraction;
+          const changed = (await send(MOST_RETRIES)) as ChangedExtraction;
           put(changed);
           const wasLocked = current.locks[path] !== undefined;
           if (how.isFinal === true || (changed.version === current.version && wasLocked)) drop();
@@ -110,9 +121,10 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           return true;
         } catch (error) {
           drop();
-          setTimes((before) => before.slice(0, -1));
           mark(id, path, false);
-          if (how.onError !== undefined) how.onError(error);
+          if (error instanceof ChangedMeanwhile)
+            'value' in how ? offerBoth.current(id, path, how.value, error.now) : toast(t('fields.justUpdated'));
+          else if (how.onError !== undefined) how.onError(error);
           else toast(errorMessage(error), { urgent: true });
           await queries.invalidateQueries({ queryKey: ['extraction', id] });
           return false;
@@ -140,10 +152,18 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
           return answerProposals(id, proposals, false).catch(() => changed);
         },
-        how,
+        { ...how, value },
       ),
     [decide],
   );
+  /** The person's value is not lost: a button saves it. */
+  const offerBoth = useRef((id: string, path: string, value: unknown, now: unknown) => {
+    const text = (one: unknown) => displayValue(one) || t('fields.nothing');
+    const act = () => void write(id, path, value, { was: now });
+    const action = { label: t('fields.useInstead', { value: text(value) }), act };
+    const field = pathLabel(path);
+    toast(t('fields.changedBySomeone', { field, value: text(now) }), { action, seconds: 30 });
+  });
 
   /** Lock the stored value without sending it: a JavaScript number would keep only about 15 digits. */
   const confirm = useCallback(
@@ -203,7 +223,6 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           if (extractionId === last.extractionId && saved?.after === before) saved.after = version;
         }
         keep((decisions) => decisions.filter((one) => one !== last));
-        setTimes((times) => times.slice(0, -1));
         mark(last.extractionId, last.path, false);
       } catch (error) {
         last.isUndoing = false;
@@ -216,7 +235,45 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   /** Resolves when all decisions are saved or have failed. */
   const settled = useCallback(() => chain.last.catch(() => undefined), [chain]);
 
-  return { times, canUndo: decided.length > 0, settled, write, confirm, decideProposals, undo };
+  /** Let an agent change the value again. */
+  const unlock = useCallback(
+    (id: string, path: string) =>
+      decide(
+        id,
+        path,
+        ({ version }) => {
+          const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${version}"` } };
+          return dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }));
+        },
+        { isFinal: true },
+      ),
+    [decide],
+  );
+  return { canUndo: decided.length > 0, settled, write, confirm, unlock, decideProposals, undo };
+}
+
+export type Decisions = ReturnType<typeof useDecisions>;
+
+/** Whether the field has the value that the person saw; or the one that was sent: its response may have been lost. */
+function isUnchanged(stored: Extraction, path: string, { was, value }: How): boolean {
+  const now = valueNow(stored, path);
+  return isSame(now, was) || (value !== undefined && isSame(now, value));
+}
+
+function checkUnchanged(stored: Extraction, path: string, how: How): void {
+  if (how.was !== undefined && !isUnchanged(stored, path, how)) throw new ChangedMeanwhile(valueNow(stored, path));
+}
+
+function valueNow(stored: Extraction, path: string): unknown {
+  return valueAt(stored.extracted_fields, pathSteps(path) ?? []) ?? null;
+}
+
+function isConflict(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 409;
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
 
 function answerProposals(id: string, proposals: Seen['proposals'], accepted: boolean) {

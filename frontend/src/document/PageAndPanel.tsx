@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { Mark } from '../document/fields/fieldTree';
-import { PageViewer, type ScrollTarget } from '../document/viewer/PageViewer';
+import type { Mark } from './fields/fieldTree';
+import { PageViewer, type ScrollTarget } from './viewer/PageViewer';
 import { cn } from '../components/ui/cn';
 import { documentQuery } from '../documents/documentQueries';
 
@@ -25,24 +25,28 @@ export function PageAndPanel(props: Props) {
   const document = useQuery({ ...documentQuery(documentId ?? ''), enabled: documentId !== null });
   const pages = document.data?.page_count ?? 0;
   return (
-    <div className="flex min-h-0 flex-1 flex-col xl:flex-row">
-      {documentId !== null && pages > 0 && (
+    <div className="flex min-h-0 flex-1 flex-col sm:max-lg:landscape:flex-row xl:flex-row">
+      {documentId !== null && (
         <div className="relative flex min-h-0 min-w-0 flex-1 flex-col bg-canvas *:min-h-0 *:flex-1">
-          <PageViewer
-            key={documentId}
-            documentId={documentId}
-            pages={pages}
-            marks={marks}
-            chosen={chosen}
-            place={place}
-            onChoose={onChoose ?? (() => undefined)}
-          />
+          {pages > 0 && (
+            <PageViewer
+              key={documentId}
+              documentId={documentId}
+              pages={pages}
+              marks={marks}
+              chosen={chosen}
+              place={place}
+              onChoose={onChoose ?? (() => undefined)}
+            />
+          )}
         </div>
       )}
       <div
         className={cn(
-          'flex min-h-0 flex-col border-border bg-background max-xl:max-h-[55%] max-xl:min-h-[40%] max-xl:border-t xl:border-l',
-          pages === 0 ? 'flex-1' : isWide ? 'xl:w-136' : 'xl:w-106',
+          '@container flex min-h-0 flex-col border-border bg-background xl:border-l',
+          'sm:max-lg:landscape:w-1/2 sm:max-lg:landscape:border-l',
+          'max-xl:portrait:max-h-[55%] max-xl:portrait:min-h-[45%] lg:max-xl:max-h-[60%] lg:max-xl:min-h-[45%] lg:max-xl:border-t max-lg:portrait:border-t',
+          documentId === null ? 'flex-1' : isWide ? 'xl:w-136' : 'xl:w-106',
         )}>
         {children}
       </div>

@@ -8,15 +8,13 @@ import { displayValue } from '../document/fields/fieldValue';
 import { pathLabel, schemaPath } from '../document/fields/labels';
 import type { SchemaField } from '../document/schemaFields';
 import { storeChanged } from '../document/storeChanged';
-import { Replay } from '../runs/Replay';
 import { usePersonName } from '../session/people';
+import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import styles from './History.module.css';
 import { versionsOf, type Version } from './versions';
 
 /** The key has the version: each version has its own history. */
@@ -40,13 +38,10 @@ const historyQuery = (extractionId: string, version: number) =>
 interface Props {
   extraction: Extraction;
   schema: readonly SchemaField[];
-  /** The run that suggested the schema, if one did. */
-  suggestedBy: string | undefined;
   canWrite: boolean;
-  onClose: () => void;
 }
 
-export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClose }: Props) {
+export function HistoryList({ extraction, schema, canWrite }: Props) {
   const history = useInfiniteQuery(historyQuery(extraction.id, extraction.version));
   const versions = versionsOf((history.data?.pages ?? []).flatMap((page) => page.items));
   const queries = useQueryClient();
@@ -79,25 +74,27 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
     },
   });
   return (
-    <Dialog title={t('history.title')} open onClose={onClose}>
-      {suggestedBy !== undefined && <Replay runId={suggestedBy} label={t('runs.howSuggested')} />}
+    <section className="grid gap-3" aria-label={t('history.title')}>
+      <h2 className="text-sm font-semibold">{t('history.title')}</h2>
       {history.isError && <ErrorNotice error={history.error} onRetry={() => void history.refetch()} />}
-      <ol className={styles.versions}>
+      <ol className="grid gap-3">
         {versions.map((one) => (
-          <li key={one.version}>
-            <div className={styles.head}>
-              <b>{t('history.version', { version: one.version })}</b>
-              <span>{authorOf(one)}</span>
-              <span className="muted" title={formatTime(one.at)}>
-                {formatAge(one.at)}
+          <li key={one.version} className="border-t border-line pt-2">
+            <div className="flex min-h-7 flex-wrap items-center gap-x-2">
+              {one.userId !== null && <Avatar id={one.userId} name={personName(one.userId)} />}
+              <span className="font-medium">{authorOf(one)}</span>
+              <span className="text-xs text-muted-foreground" title={formatAge(one.at)}>
+                {formatTime(one.at)}
               </span>
+              <span className="flex-1" />
               {one.runId !== null && (
                 <Link to="/runs/$runId" params={{ runId: one.runId }}>
                   {t('history.run')}
                 </Link>
               )}
+              <span className="text-xs text-muted-foreground">{t('history.version', { version: one.version })}</span>
               {one.version === extraction.version ? (
-                <span className="muted">{t('history.current')}</span>
+                <span className="text-xs text-muted-foreground">{t('history.current')}</span>
               ) : !canWrite ? null : (
                 <Button
                   disabled={restore.isPending}
@@ -109,11 +106,15 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
             </div>
             <ul>
               {one.changes.map((change) => (
-                <li key={change.path} className={styles.change}>
-                  <span title={visibleText(change.path)}>{pathLabel(change.path, schema)}</span>
+                <li
+                  key={change.path}
+                  className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)] gap-2 py-0.5 wrap-anywhere">
+                  <span className="text-muted-foreground" title={visibleText(change.path)}>
+                    {pathLabel(change.path, schema)}
+                  </span>
                   <span>
-                    <s className="muted">{change.added ? '' : valueText(change.path, change.old)}</s> →{' '}
-                    {change.removed ? t('history.removed') : valueText(change.path, change.new)}
+                    {!change.added && <del className="text-muted-foreground">{valueText(change.path, change.old)}</del>}{' '}
+                    → {change.removed ? t('history.removed') : valueText(change.path, change.new)}
                   </span>
                 </li>
               ))}
@@ -121,12 +122,12 @@ export function HistoryDialog({ extraction, schema, suggestedBy, canWrite, onClo
           </li>
         ))}
       </ol>
-      {history.isSuccess && versions.length === 0 && <p className="muted">{t('history.none')}</p>}
+      {history.isSuccess && versions.length === 0 && <p className="text-muted-foreground">{t('history.none')}</p>}
       {history.hasNextPage && (
         <Button disabled={history.isFetchingNextPage} onClick={() => void history.fetchNextPage()}>
           {t('history.older')}
         </Button>
       )}
-    </Dialog>
+    </section>
   );
 }
