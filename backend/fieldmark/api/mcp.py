@@ -12,6 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from fieldmark.api.auth import get_runtime
+from fieldmark.api.request_log import path_in_app
 from fieldmark.errors import NotFound
 from fieldmark.mcp_server.api_requests import ApiRequests
 
@@ -56,7 +57,8 @@ class McpDoor:
         """Return the API for the caller of a request. Its requests pass the same guards as those of other clients."""
         names = ("authorization", "x-org-id")
         headers = {name: request.headers[name] for name in names if name in request.headers}
-        transport = httpx.ASGITransport(self._app, raise_app_exceptions=False)
+        prefix = request.scope.get("root_path", "")
+        transport = httpx.ASGITransport(self._app, raise_app_exceptions=False, root_path=prefix)
         return ApiRequests(httpx.AsyncClient(transport=transport, base_url=str(request.base_url)), headers)
 
 
@@ -90,7 +92,7 @@ async def get_metadata(request: Request) -> JSONResponse:
 
 def challenge(request: Request) -> dict[str, str]:
     """Return the header from which an MCP client learns where to get a token. Empty without an OAuth server."""
-    if request.url.path != MCP_PATH or get_runtime(request).settings.supabase_url is None:
+    if path_in_app(request.scope) != MCP_PATH or get_runtime(request).settings.supabase_url is None:
         return {}
     address = f"{str(request.base_url).rstrip('/')}{METADATA_PATHS[1]}"
     return {"WWW-Authenticate": f'Bearer resource_metadata="{address}"'}

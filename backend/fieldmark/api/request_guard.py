@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fieldmark.api.mcp import METADATA_PATHS, challenge
 from fieldmark.api.permissions import SAFE_METHODS, required_scope
 from fieldmark.api.problems import error_response
-from fieldmark.api.request_log import route_template
+from fieldmark.api.request_log import path_in_app, route_template
 from fieldmark.domain.permissions import Permission
 from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, TooManyAtOnce, Unauthenticated, Unavailable
 from fieldmark.identity.tokens import Person, Tokens
@@ -97,7 +97,7 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        is_unlimited = _UNLIMITED.fullmatch(f"{scope['method']} {scope['path']}") is not None
+        is_unlimited = _UNLIMITED.fullmatch(f"{scope['method']} {path_in_app(scope)}") is not None
         callers: list[UUID | None] = []
 
         def count(caller: UUID | None, limit: int, refusal: FieldmarkError) -> None:
@@ -118,7 +118,7 @@ class RequestGuard:
     ) -> None:
         request = Request(scope)
         if _is_navigation(request):
-            scope = {**scope, "path": "/"}
+            scope = {**scope, "path": f"{scope.get('root_path', '')}/"}
             request = Request(scope)
         send = _with_common_headers(send, request)
         try:
@@ -158,7 +158,8 @@ class RequestGuard:
         if _is_public(request):
             return 0
         is_form = request.headers.get("content-type", "").startswith("multipart/form-data")
-        return self._form_limits.get((request.method, request.url.path), JSON_BYTES) if is_form else JSON_BYTES
+        route = request.method, path_in_app(request.scope)
+        return self._form_limits.get(route, JSON_BYTES) if is_form else JSON_BYTES
 
 
 def _with_common_headers(send: Send, request: Request) -> Send:
@@ -173,7 +174,7 @@ def _with_common_headers(send: Send, request: Request) -> Send:
                 message = {**message, "status": 204, "headers": []}
             headers = MutableHeaders(scope=message)
             headers.setdefault("x-content-type-options", "nosniff")
-            if request.url.path.startswith("/api"):
+            if path_in_app(request.scope).startswith("/api"):
                 headers.setdefault("cache-control", "private, no-store")
         elif is_hidden:
             message = {**message, "body": b""}
@@ -191,7 +192,7 @@ def _may_not_read(request: Request) -> bool:
 
 
 def _is_public(request: Request) -> bool:
-    path: str = request.scope["path"]
+    path = path_in_app(request.scope)
     first = path.split("/", 2)[1] if path.startswith("/") else None
     is_ui = request.method in ("GET", "HEAD") and first in ("", "assets", *UI_PATHS)
     return path in PUBLIC_PATHS or is_ui
@@ -200,8 +201,7 @@ def _is_public(request: Request) -> bool:
 def _is_navigation(request: Request) -> bool:
     """Return whether a browser opens an unknown path. The web UI then shows its "not found" page."""
     is_html = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
-    path: str = request.scope["path"]
-    return is_html and not _is_public(request) and not path.startswith("/api/")
+    return is_html and not _is_public(request) and not path_in_app(request.scope).startswith("/api/")
 
 
 class _LimitedBody:
@@ -245,7 +245,10 @@ class _LimitedBody:
 
 
 async def _authenticate(request: Request) -> Person | KeyCaller:
-    """Return the person or key that sends the request. Raise Unauthenticated."""
+    """Return the person or key that sends the request. Raise Unauthenticated, or Unavailable if the application is
+    mounted in another one that has not entered its lifespan."""
+    if not hasattr(request.app.state, "runtime"):
+        raise Unavailable("The service is not started: the application that it is mounted in must enter its lifespan.")
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthenticated(

@@ -54,6 +54,12 @@ class RequestLog:
                 write("request", method=method, route=route, status=status, duration_ms=duration_ms)
 
 
+def path_in_app(scope: MutableMapping[str, Any]) -> str:
+    """Return the path of a request without the prefix at which the application is mounted."""
+    path, prefix = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(prefix) if path.startswith(f"{prefix}/") else path
+
+
 def route_template(scope: MutableMapping[str, Any]) -> str:
     """Return the route's path template, never the path itself, which the client chooses."""
     path = getattr(scope.get("route"), "path", None)
