@@ -597,11 +597,10 @@ begin
   where id = v_row.id and revoked_at is null;
 end $$;
 
--- Accepts an invitation once and returns {"org_id", "role"}. Concurrent callers wait for each other.
-create function public.accept_invitation(p_token text) returns jsonb
+-- Returns the invitation with this token, locked, if this user may accept it now.
+create function private.usable_invitation(p_token text) returns public.invitations
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_user uuid := private.current_user_id();
   v_row public.invitations;
   v_account jsonb;
 begin
@@ -614,7 +613,7 @@ begin
   perform private.require(
     v_row.expires_at > now(), 'This invitation has expired. Ask for a new one.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
-    select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
+    select to_jsonb(u) into v_account from auth.users as u where u.id = private.current_user_id();
     -- (Supabase Auth records when an address was confirmed. Plain Postgres has no such column.)
     -- (Only A to Z are folded: Unicode lower() turns the Kelvin sign into `k`.)
     if lower(auth.jwt() ->> 'email' collate "C") is distinct from lower(v_row.email collate "C")
@@ -632,6 +631,28 @@ begin
   perform private.require(
     private.role_of(v_row.org_id, v_row.created_by) = 'owner',
     'The sender of this invitation is no longer an owner. Ask for a new one.', 'PT410', 'invitation_revoked');
+  return v_row;
+end $$;
+
+-- What an invitation offers to the user who may accept it: {"organisation", "role", "expires_at"}.
+create function public.read_invitation(p_token text) returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_user uuid := private.current_user_id();
+  v_row public.invitations := private.usable_invitation(p_token);
+begin
+  return jsonb_build_object(
+    'organisation', (select name from public.organisations where id = v_row.org_id), 'role', v_row.role,
+    'expires_at', v_row.expires_at);
+end $$;
+
+-- Accepts an invitation once and returns {"org_id", "role"}. Concurrent callers wait for each other.
+create function public.accept_invitation(p_token text) returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_user uuid := private.current_user_id();
+  v_row public.invitations := private.usable_invitation(p_token);
+begin
   perform private.resolve_organisation();
   insert into public.memberships (org_id, user_id, role, created_by)
   values (v_row.org_id, v_user, v_row.role, v_row.created_by) on conflict do nothing;
@@ -6011,7 +6032,7 @@ declare
 begin
   for v_function in select oid from pg_proc where pronamespace = 'public'::regnamespace and proname in (
     'ensure_personal_organisation', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
-    'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
+    'accept_invitation', 'read_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
     'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',

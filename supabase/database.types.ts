@@ -960,6 +960,9 @@ isOneToOne: false
 "invite":
 { Args: { "p_days"?: number,"p_email"?: string,"p_org_id": string,"p_role": string }; Returns: Json
                            },
+"read_invitation":
+{ Args: { "p_token": string }; Returns: Json
+                           },
 "remove_extraction_field":
 { Args: { "p_extraction_id": string,"p_field_path": (string)[],"p_user_id"?: string }; Returns: Json
                            },

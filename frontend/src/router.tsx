@@ -127,6 +127,18 @@ const searchRoute = createRoute({
   component: lazyRouteComponent(() => import('./search/SearchPage'), 'SearchPage'),
 });
 
+const schemasRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/schemas',
+  component: lazyRouteComponent(() => import('./schemas/SchemasPage'), 'SchemasPage'),
+});
+
+const schemaRoute = createRoute({
+  getParentRoute: () => root,
+  path: '/schemas/$schemaId',
+  component: lazyRouteComponent(() => import('./schemas/SchemasPage'), 'SchemaPage'),
+});
+
 const runsRoute = createRoute({
   getParentRoute: () => root,
   path: '/runs',
@@ -181,6 +193,8 @@ export const router = createRouter({
     approvalsRoute,
     askRoute,
     searchRoute,
+    schemasRoute,
+    schemaRoute,
     runsRoute,
     runRoute,
     settingsRoute,

@@ -9,7 +9,7 @@ declare
 begin
   for v_function in select oid from pg_proc where pronamespace = 'public'::regnamespace and proname in (
     'ensure_personal_organisation', 'create_organisation', 'remove_member', 'create_api_key', 'revoke_api_key', 'invite', 'revoke_invitation',
-    'accept_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
+    'accept_invitation', 'read_invitation', 'delete_document', 'create_schema', 'update_schema', 'delete_schema', 'delete_thread',
     'create_tag', 'update_tag', 'delete_tag', 'tag_document', 'rename_document', 'create_prompt', 'update_prompt',
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',

@@ -168,6 +168,30 @@ async def test_invitation_for_an_email_address_needs_a_token_with_it(serve):
                 assert answer.status_code == status
 
 
+async def test_invitation_says_what_it_offers_only_to_those_who_may_accept_it(serve):
+    async with serve() as server:
+        org = await create_org(server.http)
+        invitation = await create_invitation(server.http, org, role="viewer", email="anna@example.org")
+
+        async def read(http: httpx.AsyncClient, token: str = invitation["token"]) -> httpx.Response:
+            return await http.post("/api/invitations/read", json={"token": token})
+
+        async with server.client(email="anna@example.org") as anna, server.client(email="bert@example.org") as bert:
+            offered = await read(anna)
+            assert offered.status_code == 200, offered.text
+            assert (offered.json()["organisation"], offered.json()["role"]) == ("Acme", "viewer")
+            assert_problem(await read(bert), 403, "invitation_for_another")
+            assert_problem(await read(anna, "fmi_" + "0" * 64), 404)
+            # Reading does not accept.
+            assert_problem(await anna.get(f"/api/organisations/{org}"), 404)
+            assert (await anna.post("/api/invitations/accept", json={"token": invitation["token"]})).status_code == 200
+            assert_problem(await read(anna), 409, "invitation_used")
+        revoked = await create_invitation(server.http, org)
+        await server.http.delete(f"/api/organisations/{org}/invitations/{revoked['id']}")
+        async with server.client() as third:
+            assert_problem(await read(third, revoked["token"]), 410, "invitation_revoked")
+
+
 async def test_only_tools_that_write_are_approved_in_advance(serve):
     async with serve() as server:
         url = f"/api/organisations/{server.scope.org_id}"

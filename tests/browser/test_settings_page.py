@@ -38,6 +38,8 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.goto(link)
         await other.page.get_by_label("Link or token").fill(other.link(user_id=stranger))
         await other.page.get_by_role("button", name="Sign in").click()
+        await other.page.get_by_role("heading", name=label("settings.invitations.joinNamed", name="Acme")).wait_for()
+        await other.page.get_by_text(label("settings.roles.memberHint")).wait_for()
         await other.page.get_by_role("button", name="Accept").click()
         await other.page.get_by_role("button", name="Organisation: Acme").wait_for()
         await other.open("/settings", user_id=stranger)
@@ -103,3 +105,31 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
         await page.get_by_text("revoked just now").wait_for()
         assert (await server.http.get("/api/documents", headers=key)).status_code == 401
+
+
+async def test_webhook_is_added_tested_and_switched_off(serve, browsing):
+    async with serve(webhook_networks=["127.0.0.0/8"]) as server, browsing(server) as window:
+        page = window.page
+        await window.open("/settings")
+        section = page.get_by_role("region", name=label("settings.sections.webhooks")).first
+        await section.get_by_label(label("settings.webhooks.url")).fill("http://127.0.0.1:9/changes")
+        await section.get_by_role("button", name=label("settings.webhooks.create")).click()
+        secret = section.get_by_label(label("settings.webhooks.secret"), exact=True)
+        assert (await secret.input_value()).startswith("whsec_")
+        await section.get_by_role("button", name="Done").click()
+        await secret.wait_for(state="detached")
+
+        async def choose(action: str) -> None:
+            await section.get_by_role("button", name="Actions for http://127.0.0.1:9").click()
+            await page.get_by_role("menuitem", name=label(f"settings.webhooks.{action}"), exact=True).click()
+
+        await choose("test")
+        await page.get_by_text(label("settings.webhooks.testSent")).wait_for()
+        await choose("log")
+        sent = page.get_by_role("dialog").get_by_role("row").nth(1)
+        await sent.get_by_text(label("settings.webhooks.types.webhook__test")).wait_for()
+        await sent.get_by_text(label("settings.webhooks.errors.unreachable")).wait_for()
+        await page.keyboard.press("Escape")
+        await choose("disable")
+        await section.get_by_text(label("settings.webhooks.off"), exact=True).wait_for()
+        assert [one["is_enabled"] for one in (await server.get("webhooks"))["items"]] == [False]

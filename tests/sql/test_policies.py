@@ -389,7 +389,7 @@ CALLABLE = {
         identify_document complete_extraction restore_extraction unlock_extraction_field
         decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
         delete_thread delete_stack remove_stack_document remove_member
-        ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation
+        ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation read_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
         delete_webhook test_webhook

@@ -45,6 +45,7 @@ VOLATILE_CALLS = {
     "public.ensure_personal_organisation": "()",
     "public.create_organisation": "('Mine')",
     "public.accept_invitation": "('fmi_')",
+    "public.read_invitation": "('fmi_')",
 }
 
 

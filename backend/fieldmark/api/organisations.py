@@ -19,7 +19,7 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import KeyCaller, require_scope
 from fieldmark.stores import organisations
-from fieldmark.stores.organisations import Invitation, Member, Organisation, SettingChange
+from fieldmark.stores.organisations import Invitation, Member, OfferedInvitation, Organisation, SettingChange
 
 router = Routes(tags=["organisations"])
 
@@ -230,6 +230,13 @@ async def create_invitation(body: NewInvitation, scope: TheOrganisation, conn: O
 async def revoke_invitation(invitation_id: UUID, conn: OrganisationConn) -> None:
     """Revoke an invitation. Owners only."""
     await organisations.revoke_invitation(conn, invitation_id)
+
+
+@router.post("/api/invitations/read")
+async def read_invitation(body: AcceptInvitation, person: ThePerson, runtime: TheRuntime) -> OfferedInvitation:
+    """Return the organisation and the role that an invitation offers, to the person who may accept it."""
+    async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
+        return await organisations.read_invitation(conn, body.token)
 
 
 @router.post("/api/invitations/accept")

@@ -67,6 +67,7 @@ PEOPLE_ONLY = frozenset(
         ("POST", "/api/organisations"),
         ("DELETE", "/api/organisations/{organisation_id}"),
         ("POST", "/api/organisations/{organisation_id}/leave"),
+        ("POST", "/api/invitations/read"),
         ("POST", "/api/invitations/accept"),
         ("POST", "/api/keys"),
         ("POST", "/api/stacks/samples"),

@@ -264,6 +264,23 @@ async def revoke_invitation(conn: Connection, invitation_id: UUID) -> None:
     await conn.execute("select public.revoke_invitation(%s)", (invitation_id,))
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedInvitation:
+    """What an invitation offers: to become a member of an organisation with a role."""
+
+    organisation: str
+    role: MembershipRole
+    expires_at: datetime
+
+
+async def read_invitation(conn: Connection, token: str) -> OfferedInvitation:
+    """Return what an invitation offers, if the caller may accept it. Raise NotFound, InvitationRevoked and others."""
+    found = await _fetch_value(conn, "select public.read_invitation(%s) as result", (token,))
+    return OfferedInvitation(
+        found["organisation"], MembershipRole(found["role"]), datetime.fromisoformat(found["expires_at"])
+    )
+
+
 async def accept_invitation(conn: Connection, token: str) -> UUID:
     """Accept an invitation and return the organisation's id. Raise NotFound, InvitationUsed, InvitationRevoked,
     InvitationExpired, WrongInvitee, AlreadyMember."""

@@ -69,6 +69,9 @@ export type FieldQuality = Schemas['FieldQuality'];
 export type TableQuality = Schemas['TableQuality'];
 export type Correction = Schemas['Correction'];
 export type DoneOnDay = Schemas['DoneOnDay'];
+export type Webhook = Schemas['Webhook'];
+export type Delivery = Schemas['Delivery'];
+export type ChangeType = Schemas['ChangeType'];
 export type WaitingCall = Schemas['WaitingCall'];
 export type Word = Schemas['Word'];
 

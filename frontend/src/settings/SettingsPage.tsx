@@ -14,6 +14,7 @@ import { Keys } from './Keys';
 import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
 import { Spending } from './Spending';
+import { Webhooks } from './Webhooks';
 
 type PageProps = { organisation: Organisation; isOwner: boolean };
 
@@ -28,6 +29,11 @@ export function SettingsPage() {
           <Section id="usage">
             <Spending />
           </Section>
+          {isOwner && (
+            <Section id="webhooks">
+              <Webhooks />
+            </Section>
+          )}
         </>
       )}
     </OrganisationPage>
@@ -85,7 +91,7 @@ function Section({
   id,
   children,
 }: {
-  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage';
+  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage' | 'webhooks';
   children: ReactNode;
 }) {
   return (

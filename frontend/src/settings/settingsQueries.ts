@@ -28,6 +28,20 @@ export const keysQuery = (organisationId: string) =>
     queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: LIMIT } }, signal })),
   });
 
+export const webhooksQuery = queryOptions({
+  queryKey: ['webhooks'],
+  queryFn: ({ signal }) => dataOf(api.GET('/api/webhooks', { signal })),
+});
+
+/** What was sent to a webhook, newest first. */
+export const deliveriesQuery = (webhookId: string) =>
+  queryOptions({
+    queryKey: ['webhooks', webhookId, 'deliveries'],
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/webhooks/{webhook_id}/deliveries', { params: { path: { webhook_id: webhookId } }, signal })),
+    refetchInterval: 3000,
+  });
+
 /** The tools of an agent: those that write can need approval. */
 export const agentToolsQuery = (agent: string) =>
   queryOptions({

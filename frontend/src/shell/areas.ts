@@ -1,6 +1,6 @@
 /** The areas of the page, in the order of the sidebar. Their addresses are also in api/request_guard.py (UI_PATHS). */
 
-import { CircleHelp, FileText, House, Inbox, KeyRound, Play, Settings, Table2, Users } from 'lucide-react';
+import { Braces, CircleHelp, FileText, House, Inbox, KeyRound, Play, Settings, Table2, Users } from 'lucide-react';
 
 /** `keys`: the second key after G. */
 export const AREAS = [
@@ -12,6 +12,7 @@ export const AREAS = [
 ] as const;
 
 export const SETUP = [
+  { to: '/schemas', area: 'schemas', icon: Braces },
   { to: '/runs', area: 'runs', icon: Play },
   { to: '/members', area: 'members', icon: Users },
   { to: '/keys', area: 'keys', icon: KeyRound },

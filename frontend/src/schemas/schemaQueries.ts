@@ -1,0 +1,141 @@
+/** Queries for schemas, and what is stored on this device until it is published. */
+
+import { queryOptions } from '@tanstack/react-query';
+import { api, dataOf } from '../api/client';
+import { startExtraction } from '../api/runs';
+import type { Extraction } from '../api/types';
+import type { Shape } from './schemaModel';
+
+const LIMIT = 200;
+const YEAR_MS = 360 * 86_400_000;
+const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
+
+export const schemasListQuery = queryOptions({
+  queryKey: ['schemas', 'names'],
+  queryFn: async ({ signal }) =>
+    (await dataOf(api.GET('/api/schemas', { params: { query: { limit: LIMIT } }, signal }))).items,
+});
+
+export const schemaQuery = (schemaId: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'one', schemaId],
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/schemas/{schema_id}', { params: { path: { schema_id: schemaId } }, signal })),
+  });
+
+export const versionsQuery = (schemaId: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'versions', schemaId],
+    queryFn: async ({ signal }) => {
+      const params = { path: { schema_id: schemaId }, query: { limit: LIMIT } };
+      return (await dataOf(api.GET('/api/schemas/{schema_id}/versions', { params, signal }))).items;
+    },
+  });
+
+export const versionQuery = (revid: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'version', revid],
+    queryFn: ({ signal }) =>
+      dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal })),
+    staleTime: Infinity,
+  });
+
+export const promptsOfQuery = (schemaId: string) =>
+  queryOptions({
+    queryKey: ['prompts', 'of', schemaId],
+    queryFn: async ({ signal }) => {
+      const query = { schema_id: schemaId, limit: LIMIT };
+      const { items } = await dataOf(api.GET('/api/prompts', { params: { query }, signal }));
+      return Promise.all(
+        items.map(({ id }) =>
+          dataOf(api.GET('/api/prompts/{prompt_id}', { params: { path: { prompt_id: id } }, signal })),
+        ),
+      );
+    },
+  });
+
+/** What a schema that is not stored yet would change. */
+export const effectQuery = (schemaId: string, schema: Shape) =>
+  queryOptions({
+    queryKey: ['schemas', 'effect', schemaId, schema],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.POST('/api/schemas/{schema_id}/changes', {
+          params: { path: { schema_id: schemaId } },
+          body: { schema },
+          signal,
+        }),
+      ),
+    retry: false,
+  });
+
+/** How often each field has a value: `documents` and, by path, `filled`. */
+export const filledQuery = (schemaId: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'filled', schemaId],
+    queryFn: async ({ signal }) => {
+      const query = { since: dayOf(Date.now() - YEAR_MS), until: dayOf(Date.now()) };
+      const params = { path: { schema_id: schemaId }, query };
+      const quality = await dataOf(api.GET('/api/schemas/{schema_id}/quality', { params, signal }));
+      return { documents: quality.documents, filled: new Map(quality.columns.map((one) => [one.path, one.filled])) };
+    },
+    staleTime: 60_000,
+  });
+
+/** The newest documents of the table, and the newest of their extractions, for examples. */
+export const examplesQuery = (schemaId: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'examples', schemaId],
+    queryFn: async ({ signal }) => {
+      const params = { path: { table_id: schemaId }, query: { limit: 20 } };
+      const { items } = await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }));
+      const read = items.filter((one) => one.extraction_id !== null);
+      const extraction =
+        read.length === 0
+          ? null
+          : ((await dataOf(
+              api.GET('/api/extractions/{extraction_id}', {
+                params: { path: { extraction_id: read[0]!.extraction_id! } },
+                signal,
+              }),
+            )) as Extraction);
+      return { rows: read, extraction };
+    },
+    staleTime: 60_000,
+  });
+
+export interface Trial {
+  documentId: string;
+  filename: string;
+  before: Readonly<Record<string, unknown>>;
+  after: Readonly<Record<string, unknown>> | null;
+  error: string | null;
+  cost: number | null;
+}
+
+const EVERY_MS = 1000;
+const ENDED = ['completed', 'failed', 'cancelled'];
+
+/** Read a document with a schema that is not stored. The trial's extraction is deleted again, also if it fails. */
+export async function tryOn(documentId: string, schema: Shape): Promise<Pick<Trial, 'after' | 'error' | 'cost'>> {
+  const runId = await startExtraction(
+    { document_id: documentId, schema: schema as Record<string, never>, approval: 'auto' },
+    crypto.randomUUID(),
+  );
+  const params = { path: { run_id: runId } };
+  for (;;) {
+    const run = await dataOf(api.GET('/api/runs/{run_id}', { params }));
+    if (!ENDED.includes(run.status)) {
+      await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
+      continue;
+    }
+    const path = { extraction_id: run.extraction_id! };
+    const made = (await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path } }))) as Extraction;
+    await api.DELETE('/api/extractions/{extraction_id}', { params: { path } });
+    return {
+      after: run.status === 'completed' || Object.keys(made.extracted_fields).length > 0 ? made.extracted_fields : null,
+      error: run.error,
+      cost: run.cost_usd,
+    };
+  }
+}

@@ -1,0 +1,273 @@
+/** Webhooks: where changes are sent, with a secret that is shown once; what was sent, and again. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Ellipsis, ListChecks, Power, RotateCcw, Send, KeyRound, Trash2 } from 'lucide-react';
+import { useState, type FormEvent } from 'react';
+import { api, dataOf } from '../api/client';
+import type { ChangeType, Delivery, Webhook } from '../api/types';
+import { Button } from '../components/ui/Button';
+import { Checkbox } from '../components/ui/Checkbox';
+import { Dialog } from '../components/ui/Dialog';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
+import { ErrorNotice } from '../components/ui/Notice';
+import { Select } from '../components/ui/Select';
+import { StatusPill, type Tone } from '../components/ui/StatusPill';
+import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { toast } from '../components/ui/Toast';
+import en from '../locales/en.json';
+import { formatAge, formatTime, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { OneTimeSecret } from './OneTimeSecret';
+import { deliveriesQuery, webhooksQuery } from './settingsQueries';
+import { useSettingsMutation } from './useSettingsMutation';
+
+type Known = keyof typeof en.settings.webhooks.types;
+const TYPES = Object.keys(en.settings.webhooks.types) as Known[];
+/** The keys of a catalogue have no dots. */
+const typeOf = (known: Known) => known.replace('__', '.') as ChangeType;
+const TONES: Record<Delivery['status'], Tone> = { delivered: 'ok', pending: 'plain', failed: 'bad' };
+const TOUCHES = ['webhooks'];
+
+function typeText(type: string): string {
+  const known = type.replace('.', '__');
+  return Object.hasOwn(en.settings.webhooks.types, known) ? t(`settings.webhooks.types.${known as Known}`) : type;
+}
+
+export function Webhooks() {
+  const listed = useQuery(webhooksQuery);
+  const [secret, setSecret] = useState<string | null>(null);
+  const [shown, setShown] = useState<Webhook | null>(null);
+  return (
+    <>
+      <p className="text-muted-foreground">{t('settings.webhooks.hint')}</p>
+      {secret === null ? (
+        <NewWebhook onMade={setSecret} />
+      ) : (
+        <OneTimeSecret
+          hint={t('settings.webhooks.secretHint')}
+          label={t('settings.webhooks.secret')}
+          secret={secret}
+          onDone={() => setSecret(null)}
+        />
+      )}
+      {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
+      {(listed.data?.items.length ?? 0) > 0 && (
+        <Table label={t('settings.sections.webhooks')}>
+          <thead>
+            <tr>
+              <Th>{t('settings.webhooks.url')}</Th>
+              <Th className="max-sm:hidden">{t('settings.webhooks.events')}</Th>
+              <Th>{t('settings.invitations.status')}</Th>
+              <Th>
+                <span className="sr-only">{t('common.actions')}</span>
+              </Th>
+            </tr>
+          </thead>
+          <tbody>
+            {listed.data?.items.map((one) => (
+              <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} onSecret={setSecret} />
+            ))}
+          </tbody>
+        </Table>
+      )}
+      {shown !== null && <Log webhook={shown} onClose={() => setShown(null)} />}
+    </>
+  );
+}
+
+function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
+  const [url, setUrl] = useState('');
+  const [isAll, setAll] = useState(true);
+  const [chosen, setChosen] = useState<readonly Known[]>(['extraction__completed', 'extraction__reviewed']);
+  const create = useSettingsMutation(TOUCHES, async () => {
+    const body = { url: url.trim(), types: isAll ? [] : chosen.map(typeOf) };
+    onMade((await dataOf(api.POST('/api/webhooks', { body }))).secret);
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    create.mutate(undefined);
+  };
+  return (
+    <form className="grid gap-3" onSubmit={submit}>
+      <div className="flex flex-wrap items-end gap-3">
+        <Field label={t('settings.webhooks.url')} className="min-w-60 flex-1">
+          <Input
+            type="url"
+            value={url}
+            maxLength={2000}
+            placeholder={t('settings.webhooks.urlPlaceholder')}
+            onChange={({ target }) => setUrl(target.value)}
+          />
+        </Field>
+        <Field label={t('settings.webhooks.events')} className="w-48">
+          <Select
+            value={isAll ? 'all' : 'some'}
+            options={(['all', 'some'] as const).map((value) => ({ value, label: t(`settings.webhooks.${value}`) }))}
+            onChange={(next) => setAll(next === 'all')}
+          />
+        </Field>
+        <Button
+          kind="main"
+          size="md"
+          type="submit"
+          disabled={create.isPending || url.trim() === '' || (!isAll && chosen.length === 0)}>
+          {t('settings.webhooks.create')}
+        </Button>
+      </div>
+      {!isAll && (
+        <fieldset className="grid gap-x-4 sm:grid-cols-2">
+          <legend className="sr-only">{t('settings.webhooks.events')}</legend>
+          {TYPES.map((one) => (
+            <Checkbox
+              key={one}
+              checked={chosen.includes(one)}
+              onChange={(isOn) => setChosen(TYPES.filter((other) => (other === one ? isOn : chosen.includes(other))))}>
+              {t(`settings.webhooks.types.${one}`)}
+            </Checkbox>
+          ))}
+        </fieldset>
+      )}
+    </form>
+  );
+}
+
+interface RowProps {
+  webhook: Webhook;
+  onLog: () => void;
+  onSecret: (secret: string) => void;
+}
+
+function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
+  const params = { path: { webhook_id: webhook.id } };
+  const test = useSettingsMutation(TOUCHES, async () => {
+    await api.POST('/api/webhooks/{webhook_id}/test', { params });
+    toast(t('settings.webhooks.testSent'));
+  });
+  const rotate = useSettingsMutation(TOUCHES, async () =>
+    onSecret((await dataOf(api.POST('/api/webhooks/{webhook_id}/secret', { params }))).secret),
+  );
+  const change = useSettingsMutation(TOUCHES, (isEnabled: boolean) =>
+    api.PATCH('/api/webhooks/{webhook_id}', { params, body: { is_enabled: isEnabled } }),
+  );
+  const remove = useSettingsMutation(TOUCHES, () => api.DELETE('/api/webhooks/{webhook_id}', { params }));
+  const [isAsking, setAsking] = useState(false);
+  const url = visibleText(webhook.url);
+  return (
+    <Tr>
+      <Td className="w-full max-w-0 truncate" title={url}>
+        {url}
+      </Td>
+      <Td className="max-w-48 truncate text-xs text-muted-foreground max-sm:hidden">
+        {webhook.types.length === 0 ? t('settings.webhooks.all') : webhook.types.map(typeText).join(', ')}
+      </Td>
+      <Td className="whitespace-nowrap">
+        {webhook.is_enabled ? (
+          <StatusPill tone={webhook.failing_since === null ? 'ok' : 'need'}>
+            {webhook.failing_since === null
+              ? t('settings.webhooks.on')
+              : t('settings.webhooks.failing', { age: formatAge(webhook.failing_since) })}
+          </StatusPill>
+        ) : (
+          <StatusPill tone={webhook.disabled_reason === null ? 'plain' : 'bad'}>
+            {webhook.disabled_reason === null
+              ? t('settings.webhooks.off')
+              : t(`settings.webhooks.reasons.${webhook.disabled_reason}`)}
+          </StatusPill>
+        )}
+      </Td>
+      <Td className="text-right">
+        <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('settings.webhooks.actionsFor', { url })} />}>
+          <MenuItem icon={Send} onChoose={() => test.mutate(undefined)}>
+            {t('settings.webhooks.test')}
+          </MenuItem>
+          <MenuItem icon={ListChecks} onChoose={onLog}>
+            {t('settings.webhooks.log')}
+          </MenuItem>
+          <MenuItem icon={KeyRound} onChoose={() => rotate.mutate(undefined)}>
+            {t('settings.webhooks.rotate')}
+          </MenuItem>
+          <MenuItem icon={Power} onChoose={() => change.mutate(!webhook.is_enabled)}>
+            {webhook.is_enabled ? t('settings.webhooks.disable') : t('settings.webhooks.enable')}
+          </MenuItem>
+          <MenuSeparator />
+          <MenuItem icon={Trash2} danger onChoose={() => setAsking(true)}>
+            {t('common.delete')}
+          </MenuItem>
+        </Menu>
+        <Dialog title={t('settings.webhooks.deleteQuestion')} open={isAsking} onClose={() => setAsking(false)}>
+          <p className="break-all text-muted-foreground">{url}</p>
+          <div className="flex justify-end gap-2">
+            <Button size="md" onClick={() => setAsking(false)}>
+              {t('common.cancel')}
+            </Button>
+            <Button kind="main" size="md" danger onClick={() => remove.mutate(undefined)}>
+              {t('common.delete')}
+            </Button>
+          </div>
+        </Dialog>
+      </Td>
+    </Tr>
+  );
+}
+
+function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const log = useQuery(deliveriesQuery(webhook.id));
+  const again = useSettingsMutation(TOUCHES, async (deliveryId: string) => {
+    const params = { path: { webhook_id: webhook.id, delivery_id: deliveryId } };
+    await api.POST('/api/webhooks/{webhook_id}/deliveries/{delivery_id}', { params });
+  });
+  return (
+    <Dialog title={t('settings.webhooks.log')} open onClose={onClose} isWide>
+      <p className="break-all text-muted-foreground">{visibleText(webhook.url)}</p>
+      {log.isError && <ErrorNotice error={log.error} />}
+      {log.data?.items.length === 0 && <p>{t('settings.webhooks.nothingSent')}</p>}
+      {(log.data?.items.length ?? 0) > 0 && (
+        <Table label={t('settings.webhooks.log')}>
+          <thead>
+            <tr>
+              <Th>{t('settings.webhooks.when')}</Th>
+              <Th>{t('settings.webhooks.event')}</Th>
+              <Th>{t('settings.invitations.status')}</Th>
+              <Th className="text-right">{t('settings.webhooks.attempts')}</Th>
+              <Th>
+                <span className="sr-only">{t('common.actions')}</span>
+              </Th>
+            </tr>
+          </thead>
+          <tbody>
+            {log.data?.items.map((one) => (
+              <Tr key={one.id}>
+                <Td className="whitespace-nowrap" title={formatTime(one.created_at)}>
+                  {formatAge(one.attempted_at ?? one.created_at)}
+                </Td>
+                <Td className="whitespace-nowrap">{typeText(one.type)}</Td>
+                <Td className="whitespace-nowrap">
+                  <StatusPill tone={TONES[one.status]}>{t(`settings.webhooks.deliveries.${one.status}`)}</StatusPill>{' '}
+                  <span className="text-xs text-muted-foreground">
+                    {[one.http_status, one.error_code === null ? null : errorText(one.error_code)]
+                      .filter((part) => part !== null)
+                      .join(' ')}
+                  </span>
+                </Td>
+                <Td className="text-right">{one.attempts}</Td>
+                <Td className="text-right">
+                  <Button icon={RotateCcw} disabled={again.isPending} onClick={() => again.mutate(one.id)}>
+                    {t('settings.webhooks.again')}
+                  </Button>
+                </Td>
+              </Tr>
+            ))}
+          </tbody>
+        </Table>
+      )}
+    </Dialog>
+  );
+}
+
+function errorText(code: string): string {
+  return Object.hasOwn(en.settings.webhooks.errors, code)
+    ? t(`settings.webhooks.errors.${code as keyof typeof en.settings.webhooks.errors}`)
+    : code;
+}
