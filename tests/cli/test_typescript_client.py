@@ -13,7 +13,7 @@ from commands import INVOICE
 from fieldmark.api.app import create_app
 from fieldmark.domain.permissions import Permission
 from fieldmark.settings import Settings
-from node import install_packages, run_command
+from node import install_packages, node_paths, run_command
 from supabase_stand_in import EMAIL, PASSWORD, PUBLISHABLE_KEY, SECRET_KEY, supabase_project
 
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
@@ -31,6 +31,13 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_command(folder, "node_modules/.bin/openapi-ts")
     run_command(folder, "node_modules/.bin/tsc")
     return folder
+
+
+def test_the_package_has_the_generated_code_and_no_tests(client: Path):
+    (packed,) = json.loads(run_command(client, "node", str(node_paths()[1]), "pack", "--dry-run", "--json"))
+    names = {one["path"] for one in packed["files"]}
+    assert {"dist/src/index.js", "dist/src/index.d.ts", "dist/src/generated/sdk.gen.js", "README.md"} <= names
+    assert not {name for name in names if name.startswith(("dist/tests", "dist/examples", "tests", "src"))}
 
 
 async def test_generated_typescript_client_works(client: Path, serve):

@@ -41,6 +41,7 @@ from fieldmark.api.known_parameters import KnownParameters
 from fieldmark.api.mcp import add_mcp
 from fieldmark.api.openapi import extend_openapi
 from fieldmark.api.problems import ERRORS, add_error_handlers
+from fieldmark.api.reference import add_reference
 from fieldmark.api.request_guard import FORM_BYTES, RequestGuard
 from fieldmark.api.request_log import RequestLog
 from fieldmark.errors import Misconfigured
@@ -122,6 +123,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
         generate_unique_id_function=lambda route: route.name,
     )
     mcp_door = add_mcp(app)
+    add_reference(app)
     app.state.is_monitoring_port = False
     app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)

@@ -25,13 +25,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fieldmark.api.mcp import METADATA_PATHS, challenge
 from fieldmark.api.permissions import SAFE_METHODS, required_scope
 from fieldmark.api.problems import error_response
+from fieldmark.api.reference import REFERENCE_PATH
 from fieldmark.api.request_log import path_in_app, route_template
 from fieldmark.domain.permissions import Permission
 from fieldmark.errors import FieldmarkError, RequestTimeout, TooLarge, TooManyAtOnce, Unauthenticated, Unavailable
 from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import KEY_PREFIX, ApiKeys, KeyCaller
 
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json", "/api/config", *METADATA_PATHS})
+PUBLIC_PATHS = frozenset(
+    {"/healthz", "/readyz", "/metrics", "/openapi.json", REFERENCE_PATH, "/api/config", *METADATA_PATHS}
+)
 
 UI_PATHS = (
     "home",
