@@ -80,7 +80,7 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
         await page.get_by_role("link", name="personal.txt").wait_for()
         other = await open_tab(window, f"/documents/{document}")
         await other.field_row("total").wait_for()
-        dropped = page.get_by_label("Files to upload")
+        dropped = page.get_by_label(label("adding.files"))
         await dropped.set_input_files([{"name": "dropped.txt", "mimeType": "text/plain", "buffer": b"Total: 4"}])
         await page.get_by_role("link", name="dropped.txt").wait_for()
         await page.get_by_role("button", name="Organisation").click()
@@ -101,7 +101,9 @@ async def test_switching_organisation_hides_the_one_before_and_keeps_uploads_apa
 async def test_revoked_session_ends_in_every_tab(serve, browsing):
     async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         await new_extraction(server, TEXT, "secret.txt")
-        made = await server.http.post("/api/keys", json={"name": "a tab", "scopes": ["documents:read"]})
+        made = await server.http.post(
+            "/api/keys", json={"name": "a tab", "scopes": ["documents:read", "extractions:read"]}
+        )
         assert made.status_code == 201, made.text
         page = window.page
         await page.goto(f"{server.base_url}/documents")
@@ -112,7 +114,9 @@ async def test_revoked_session_ends_in_every_tab(serve, browsing):
         await other.page.get_by_role("link", name="secret.txt").wait_for()
         revoked = await server.http.delete(f"/api/keys/{made.json()['id']}")
         assert revoked.status_code in (200, 204), revoked.text
-        await page.get_by_label("Status").select_option("ready")
+        await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
+        await page.get_by_role("combobox", name=label("documents.status")).click()
+        await page.get_by_role("option", name=label("documents.statuses.ready")).click()
         for one in (window, other):
             await one.page.get_by_label("Link or token").wait_for()
             assert "secret.txt" not in await one.page.content()

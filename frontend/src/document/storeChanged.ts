@@ -8,6 +8,6 @@ export function storeChanged(queries: QueryClient, { problems, errors, ...stored
   void queries.cancelQueries({ queryKey: ['extraction', stored.id] });
   queries.setQueryData(['problems', stored.id, stored.version], { version: stored.version, problems, errors });
   queries.setQueryData(['extraction', stored.id], stored);
-  for (const queryKey of [['extractions'], ['documents'], ['document', stored.document_id]])
+  for (const queryKey of [['extractions'], ['documents'], ['document', stored.document_id], ['inbox']])
     void queries.invalidateQueries({ queryKey });
 }

@@ -1,7 +1,7 @@
 /** The extraction that the document page shows, with its errors. */
 
-import { useQuery } from '@tanstack/react-query';
-import { useEffect } from 'react';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
 import { ApiError } from '../api/client';
 import type { RuleFix } from '../api/types';
 import { isRunning, type RunState } from '../runs/runReducer';
@@ -40,6 +40,16 @@ export function useShownExtraction(
   useEffect(() => {
     if (isBehind && !isFetching) void refetch();
   }, [isBehind, isFetching, refetch]);
+
+  // Someone else has changed it: so has the status of the document.
+  const queries = useQueryClient();
+  const updated = stored?.updated_at;
+  const before = useRef(updated);
+  useEffect(() => {
+    if (before.current !== undefined && before.current !== updated)
+      for (const queryKey of [['document', documentId], ['inbox']]) void queries.invalidateQueries({ queryKey });
+    before.current = updated;
+  }, [queries, documentId, updated]);
 
   const problems = useQuery({ ...problemsQuery(id ?? '', stored?.version ?? 0), enabled: stored?.valid === false });
   const errors =
