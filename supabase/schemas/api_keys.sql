@@ -32,7 +32,8 @@ begin
   perform private.require(not found, format('Unknown scope: %s.', coalesce(left(v_unknown, 50), 'null')));
   perform private.require(coalesce(p_expires_at > now(), true), 'The expiry date must be in the future.');
   perform private.require(
-    (select count(*) from public.api_keys where org_id = p_org_id and revoked_at is null) < 200,
+    (select count(*) from public.api_keys
+      where org_id = p_org_id and revoked_at is null and coalesce(expires_at > now(), true)) < 200,
     'The organisation has 200 API keys, the maximum. Revoke one first.', 'PT409', 'too_many');
   insert into public.api_keys (org_id, created_by, name, prefix, hash, scopes, expires_at)
   values (p_org_id, auth.uid(), p_name, v_prefix, sha256(convert_to(v_key, 'UTF8')), v_scopes, p_expires_at)

@@ -92,6 +92,11 @@ def test_api_keys_are_limited_per_organisation(roles: Roles, sample: Sample) -> 
         assert rejection(connection, statement, org=sample.org) == ("PT409", "too_many")
         connection.execute("select revoke_api_key(%s)", [sample.key])
         assert connection.execute(statement, {"org": sample.org}).fetchone() is not None
+        assert rejection(connection, statement, org=sample.org) == ("PT409", "too_many")
+        connection.execute("reset role")
+        connection.execute("update api_keys set expires_at = now() where hash = sha256('1')")  # an expired key is free
+        set_role(connection, "authenticated", claims(sample.owner, sample))
+        assert connection.execute(statement, {"org": sample.org}).fetchone() is not None
 
 
 # How each kind of item is created and changed.
