@@ -142,6 +142,11 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         await source.click()
         await page.get_by_role("complementary", name="Source").locator("rect").first.wait_for(state="attached")
         wrong["an answer"] = await violations(page, axe)
+        await check_area("runs", "/runs", page.get_by_role("region", name=label("areas.runs")))
+        await check_area("schemas", "/schemas", page.get_by_role("navigation", name=label("areas.schemas")))
+        await page.get_by_role("navigation", name=label("areas.schemas")).get_by_role("link").first.click()
+        await page.get_by_role("list", name=label("schemas.tabs.fields")).wait_for()
+        wrong["a schema"] = await violations(page, axe)
         second_person = page.get_by_role("switch", name=label("settings.organisation.second_person"))
         await check_area("settings", "/settings", second_person)
         assert {name: elements for name, elements in wrong.items() if elements} == {}
