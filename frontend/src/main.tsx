@@ -7,6 +7,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import './styles/index.css';
 import { ApiError } from './api/client';
+import { followUpdates } from './api/updates';
 import { router } from './router';
 import { configQuery } from './session/config';
 import { identityKey, isExpired, offeredToken, session, subjectOf, takeLinkToken } from './session/session';
@@ -51,6 +52,7 @@ onOtherTabChange(() => {
   });
 });
 
+followUpdates(queries);
 followTheme();
 void start();
 

@@ -68,6 +68,8 @@ create index extractions_prompt_revid on public.extractions (prompt_revid, docum
 create index extractions_run_id on public.extractions (run_id) where run_id is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+-- Open pages ask for what has just changed.
+create index extractions_changed on public.extractions (org_id, updated_at);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
 create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;

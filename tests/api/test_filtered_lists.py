@@ -100,7 +100,12 @@ async def test_extractions_to_check_are_paged(serve, clone):
         assert await list_kinds(to_check="true") == [kind for kind in newest if kind in to_check]
         assert await list_kinds(to_check="false") == [kind for kind in newest if kind not in to_check]
         sure, other, *_ = kind_by_id
-        await server.http.patch(f"/api/extractions/{sure}", json={"document_type": "invoice"})
+        changed = (await server.http.patch(f"/api/extractions/{sure}", json={"document_type": "invoice"})).json()
+        since = changed["updated_at"]
+        assert await listed_ids(server, "/api/extractions", changed_since=since) == [sure]
+        async with server.client() as stranger:
+            listed = await stranger.get("/api/extractions", params={"changed_since": since})
+            assert listed.json()["items"] == []
         assert await listed_ids(server, "/api/extractions", document_type="invoice") == [sure]
         await server.http.post(f"/api/extractions/{sure}/complete")
         assert await listed_ids(server, "/api/extractions", status="completed") == [sure]

@@ -37,6 +37,15 @@ async def write(window: Window, path: str, text: str, *, keep: bool = True) -> N
         await window.page.keyboard.press("Enter")
 
 
+async def test_change_by_another_person_appears_on_an_open_document(serve, browsing):
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
+        document, extraction_id = await new_extraction(server, TEXT)
+        await window.open(f"/documents/{document}")
+        await window.field_row("total").get_by_text("12.5").wait_for()
+        await update_field(server, extraction_id, "total", 14)
+        await window.field_row("total").get_by_text("14", exact=True).wait_for()
+
+
 async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_nothing_back(serve, browsing):
     async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
         document, extraction_id = await new_extraction(server, TEXT)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Response
-from pydantic import BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.problems import FieldError
@@ -464,12 +464,15 @@ async def list_extractions(
     filename: Filename = None,
     since: Since = None,
     until: Until = None,
+    changed_since: Annotated[
+        AwareDatetime | None, Query(description="Only extractions that were changed at or after this time.")
+    ] = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ListPage[ExtractionSummary]:
     """List the organisation's extractions, newest first."""
     filters = ExtractionFilter(
-        document_id, status, document_type, to_check, filename, since, until, schema_id, prompt_id
+        document_id, status, document_type, to_check, filename, since, until, schema_id, prompt_id, changed_since
     )
     async with runtime.database.as_user(scope) as conn:
         page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, filters=filters)

@@ -284,7 +284,7 @@ async def lock(conn: Connection, extraction_id: UUID) -> LockedRow:
 class ExtractionFilter:
     """Filters of a list of extractions; None matches all. `to_check`: a field of the extraction needs review or is
     unclear, and the extraction counts for its document. `name` is part of the filename, ignoring case. Extractions were
-    created from `since` (inclusive) to `until` (exclusive)."""
+    created from `since` (inclusive) to `until` (exclusive), and last changed at `changed_since` or later."""
 
     document_id: UUID | None = None
     status: ExtractionStatus | None = None
@@ -295,6 +295,7 @@ class ExtractionFilter:
     until: datetime | None = None
     schema_id: UUID | None = None
     prompt_id: UUID | None = None
+    changed_since: datetime | None = None
 
 
 # Materialized, so that filenames are searched once even if the planner misjudges the number of matches.
@@ -322,6 +323,7 @@ async def list_extractions(
         "created_at < %(until)s": filters.until,
         "schema_revid in (select id from public.schema_versions where schema_id = %(schema_id)s)": filters.schema_id,
         "prompt_revid in (select id from public.prompt_versions where prompt_id = %(prompt_id)s)": filters.prompt_id,
+        "updated_at >= %(changed_since)s": filters.changed_since,
     }
     where: list[LiteralString] = ["org_id = %(org)s", *active_conditions(conditions), *request.conditions()]
     if filters.to_check is not None:
