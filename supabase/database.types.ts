@@ -520,6 +520,32 @@ isOneToOne: false
       referencedColumns: ["id","org_id"]
     }
                   ]
+                },"saved_views": {
+                  Row: {
+                    "created_at": string,"created_by": string | null,"id": string,"name": string,"org_id": string,"schema_id": string | null,"settings": NonNullable<Json>,"stack_id": string | null,"user_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"created_by"?: string | null,"id"?: string,"name": string,"org_id"?: string,"schema_id"?: string | null,"settings": NonNullable<Json>,"stack_id"?: string | null,"user_id"?: string | null
+                  }
+                  Update: {
+                    "created_at"?: string,"created_by"?: string | null,"id"?: string,"name"?: string,"org_id"?: string,"schema_id"?: string | null,"settings"?: NonNullable<Json>,"stack_id"?: string | null,"user_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "saved_views_schema_id_org_id_fkey"
+      columns: ["schema_id","org_id"]
+isOneToOne: false
+      referencedRelation: "schemas"
+      referencedColumns: ["id","org_id"]
+    },{
+      foreignKeyName: "saved_views_stack_id_org_id_fkey"
+      columns: ["stack_id","org_id"]
+isOneToOne: false
+      referencedRelation: "stacks"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
                 },"schema_versions": {
                   Row: {
                     "call_id": string | null,"created_at": string,"created_by": string | null,"id": string,"name": string,"number": number,"org_id": string,"run_id": string | null,"schema": NonNullable<Json>,"schema_id": string
@@ -931,6 +957,9 @@ isOneToOne: false
                            },
 "delete_run":
 { Args: { "p_run_id": string }; Returns: undefined
+                           },
+"delete_saved_view":
+{ Args: { "p_view_id": string }; Returns: undefined
                            },
 "delete_schema":
 { Args: { "p_schema_id": string }; Returns: {

@@ -109,6 +109,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "webhook_id": webhook,
                 "delivery_id": str(uuid4()),
                 "table_id": stack["id"],
+                "view_id": str(uuid4()),
             }
             await server.get("changes")  # publishes what has happened
             before = table_hashes(clone)
@@ -214,6 +215,7 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
             "tag_id": tag["id"],
             "stack_id": stack["id"],
             "table_id": stack["id"],
+            "view_id": str(uuid4()),
             "thread_id": thread["id"],
             "webhook_id": (await server.http.post("/api/webhooks", json={"url": "https://a.example"})).json()["id"],
             "delivery_id": str(uuid4()),

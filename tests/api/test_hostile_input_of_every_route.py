@@ -129,6 +129,7 @@ async def make_items(server: Any) -> dict[str, str]:
         "webhook_id": (await create("/api/webhooks", url="https://a.example"))["id"],
         "delivery_id": str(uuid4()),
         "table_id": schema["id"],
+        "view_id": str(uuid4()),
         "stack_id": (await create("/api/stacks", name="t", document_ids=[document], columns=[{"name": "a"}]))["id"],
     }
 

@@ -103,6 +103,17 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
         await server.http.post("/api/schemas", json={"name": "Contract", "schema": SCHEMA})
         tables = (await server.http.get("/api/tables")).json()["items"]
         assert [(one["name"], one["records"]) for one in tables] == [("Invoice", 4), ("Contract", 0)]
+        assert (tables[0]["to_review"], tables[0]["stack_id"]) == (1, None)
+        # The table of a stack is one table, also once it has a schema.
+        named = {"name": "Receipts", "columns": [{"name": "total"}], "document_ids": []}
+        stack = (await server.http.post("/api/stacks", json=named)).json()
+        first = (await server.http.get("/api/tables")).json()["items"][0]
+        assert [first[key] for key in ("id", "stack_id", "schema_id", "records")] == [
+            stack["id"],
+            stack["id"],
+            stack["schema_id"],
+            0,
+        ]
         async with server.client() as stranger:
             assert_problem(await stranger.get(f"{path}/rows"), 404)
             assert (await stranger.get("/api/tables")).json() == {"items": []}
@@ -872,3 +883,50 @@ async def test_unknown_schema_list_and_column_are_refused(serve):
             assert_problem(await server.http.get(f"{path}/rows", params=query), 422, "unknown_field")
         empty = (await server.http.get(f"{path}/rows", params={"filter": ["items[].price > 1", "total > 1"]})).json()
         assert (empty["items"], empty["total"]) == ([], 0)
+
+
+async def test_rows_are_grouped_with_sums(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = f"{await table_path(server, clone.owner_url)}/groups"
+        groups = (await server.http.get(path, params={"by": "currency"})).json()
+        named = [(one["value"], one["rows"], one["to_review"]) for one in groups["items"]]
+        assert (groups["total"], named) == (2, [("EUR", 2, 1), (None, 2, 0)])
+        sums = [
+            [(one["column"], one["currency"], float(one["sum"])) for one in group["totals"]]
+            for group in groups["items"]
+        ]
+        assert sums == [[("total", "EUR", 19.5)], [("total", None, 1100)]]
+        # The filter counts, and so do items as rows.
+        few = (await server.http.get(path, params={"by": "currency", "filter": "total > 10"})).json()["items"]
+        assert [(one["value"], one["rows"]) for one in few] == [(None, 2), ("EUR", 1)]
+        items = (await server.http.get(path, params={"by": "items[].name", "list": "items"})).json()["items"]
+        assert [(one["value"], one["rows"], one["totals"][0]["column"]) for one in items] == [
+            ("A", 2, "items[].price"),
+            ("=B", 1, "items[].price"),
+        ]
+        assert_problem(await server.http.get(path, params={"by": "nothing"}), 422, "unknown_field")
+        async with server.client() as stranger:
+            assert_problem(await stranger.get(path, params={"by": "currency"}), 404)
+
+
+async def test_views_are_saved_for_all_members(serve, clone):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        path = f"/api/tables/{made['id']}/views"
+        settings = {"filter": [{"path": "total", "op": ">", "value": "100"}], "hidden": ["paid"]}
+        view = (await server.http.post(path, json={"name": "Large", "settings": settings})).json()
+        assert_problem(await server.http.post(path, json={"name": "large", "settings": {}}), 409, "name_taken")
+        assert_problem(await server.http.post(path, json={"name": " x", "settings": {}}), 422)
+        assert (await server.http.get(path)).json()["items"] == [view]
+        renamed = (await server.http.patch(f"{path}/{view['id']}", json={"name": "Largest"})).json()
+        assert (renamed["name"], renamed["settings"]) == ("Largest", settings)
+        async with server.client() as stranger:
+            for answer in (
+                await stranger.get(path),
+                await stranger.post(path, json={"name": "Mine", "settings": {}}),
+                await stranger.patch(f"{path}/{view['id']}", json={"name": "Mine"}),
+                await stranger.delete(f"{path}/{view['id']}"),
+            ):
+                assert_problem(answer, 404)
+        assert (await server.http.delete(f"{path}/{view['id']}")).status_code == 204
+        assert (await server.http.get(path)).json()["items"] == []

@@ -71,6 +71,8 @@ ROUTES_WITH_ID = [
     ("GET", "/api/tables/{stack}/rows", None),
     ("GET", "/api/tables/{stack}/export", None),
     ("POST", "/api/tables/{stack}/export", {"rows": [{"document_id": "{document}"}]}),
+    ("GET", "/api/tables/{stack}/groups?by=total", None),
+    ("GET", "/api/tables/{stack}/views", None),
     ("POST", "/api/agent/stack", {"stack_id": "{stack}"}),
     ("POST", "/api/agent/stack_correct", {"stack_id": "{stack}", "message": "drop a"}),
     ("GET", "/api/tags/{tag}", None),
@@ -93,9 +95,12 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
-# Tested in acceptance/test_approval.py, test_extractions.py, test_passwords.py, services/test_auto_creations.py and
-# acceptance/test_changed_schema.py: they need a call, proposal, schema or document in a certain state.
+# Tested in acceptance/test_approval.py, test_extractions.py, test_tables.py, test_passwords.py,
+# services/test_auto_creations.py and acceptance/test_changed_schema.py: they need a call, proposal, schema or document in a certain state.
 TESTED_ELSEWHERE = {
+    ("POST", "/api/tables/{}/views"),
+    ("PATCH", "/api/tables/{}/views/{}"),
+    ("DELETE", "/api/tables/{}/views/{}"),
     ("POST", "/api/agent/approve"),
     ("GET", "/api/runs/{}/proposed"),
     ("POST", "/api/extractions/{}/proposals"),

@@ -308,6 +308,16 @@ NO_ACTOR | as another user | insert into stacks (org_id, name, created_by) value
 MEMBERS | its name | update stacks set name = 'X' where id = %(stack)s
 NO_ACTOR | its creator | update stacks set created_by = %(me)s where id = %(stack)s
 
+READERS | existing | select from saved_views where id = %(saved_view)s
+MEMBERS | of a stack | insert into saved_views (org_id, stack_id, name, settings) values (%(org)s, %(stack)s, 'New', '{}')
+MEMBERS | of a schema | insert into saved_views (org_id, user_id, schema_id, name, settings) values (%(org)s, %(me)s,
+    %(schema)s, 'New', '{}')
+NO_ACTOR | as another user | insert into saved_views (org_id, stack_id, name, settings, created_by) values (%(org)s,
+    %(stack)s, 'New', '{}', %(owner)s)
+MEMBERS | its name | update saved_views set name = 'X' where id = %(saved_view)s
+MEMBERS | its settings | update saved_views set settings = '{"list": "items"}' where id = %(saved_view)s
+NO_ACTOR | its creator | update saved_views set created_by = %(me)s where id = %(saved_view)s
+
 READERS | existing | select from stack_documents where stack_id = %(stack)s
 MEMBERS | of the organisation | insert into stack_documents (org_id, stack_id, document_id) values (%(org)s, %(stack)s,
     %(member_document)s)
@@ -424,7 +434,7 @@ _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
-stack_documents stack_tables changes webhooks webhook_deliveries
+stack_documents stack_tables saved_views changes webhooks webhook_deliveries
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -477,6 +487,8 @@ OWNERS | a shared one | select delete_thread(%(shared_thread)s)
 OWNERS | of an owner | select delete_stack(%(stack)s)
 OWNERS+MEMBER | of a member | select delete_stack(%(member_stack)s)
 MEMBERS | an owner's | select remove_stack_document(%(stack)s, %(document)s)
+
+MEMBERS | an owner's | select delete_saved_view(%(saved_view)s)
 OWNERS+MEMBER | a member | select remove_member(%(org)s, %(member)s)
 MEMBERS | existing | select update_extraction_field(%(extraction)s, '{total}', '13')
 MEMBERS | naming the caller | select update_extraction_field(%(extraction)s, '{total}', '13', p_user_id => %(me)s)

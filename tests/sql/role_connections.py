@@ -120,6 +120,7 @@ class Sample:
     stack: UUID
     member_stack: UUID
     other_stack: UUID
+    saved_view: UUID
     making_run: UUID
 
 
@@ -230,6 +231,9 @@ insert into document_tags (org_id, document_id, tag_id, created_by, document_cre
 insert into stacks (id, org_id, created_by, name) values
   (%(stack)s, %(org)s, %(owner)s, 'Receipts'), (%(member_stack)s, %(org)s, %(member)s, 'Bills'),
   (%(other_stack)s, %(other_org)s, %(stranger)s, 'Secret');
+insert into saved_views (id, org_id, stack_id, created_by, name, settings) values
+  (%(saved_view)s, %(org)s, %(stack)s, %(owner)s, 'Unpaid', '{}'),
+  (gen_random_uuid(), %(other_org)s, %(other_stack)s, %(stranger)s, 'Secret', '{}');
 insert into stack_documents (org_id, stack_id, document_id, created_by) values
   (%(org)s, %(stack)s, %(document)s, %(owner)s), (%(other_org)s, %(other_stack)s, %(other_document)s, %(stranger)s);
 insert into stack_tables (org_id, stack_id, schema_id, row_path, created_by) values

@@ -101,6 +101,7 @@ public.runs | result = '[]' | input = '[]' | parent_call_id = '', parent_run_id 
     true
 public.threads | title = '' | working_state = '[]'
 public.stacks | name = '' | user_id = gen_random_uuid()
+public.saved_views | name = '' | user_id = gen_random_uuid() | settings = '[]' | stack_id = null
 public.stack_documents | user_id = gen_random_uuid()
 public.stack_tables | row_path = '' | user_id = gen_random_uuid()
 public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, approved_by = 'policy', result = null |
@@ -169,6 +170,7 @@ public.runs | org_id | agent task | thread_id org_id | document_id org_id | extr
     parent_run_id org_id | stack_id org_id
 public.threads | org_id | agent | document_id org_id
 public.stacks | org_id
+public.saved_views | schema_id org_id | stack_id org_id
 public.stack_documents | stack_id org_id | document_id org_id
 public.stack_tables | stack_id org_id | schema_id org_id
 public.tool_calls | run_id org_id
@@ -218,6 +220,7 @@ organisations: personal_of
 prompt_versions: prompt_id number
 prompts: org_id lower(name)
 runs: org_id created_by idempotency_key
+saved_views: COALESCE(stack_id, schema_id) lower(name)
 schema_versions: schema_id number org_id
 schemas: org_id lower(name)
 search_orgs: number

@@ -16,7 +16,7 @@ _SCOPES_BY_AREA = {
         (Permission.SCHEMAS_READ, Permission.SCHEMAS_WRITE),
     ),
     "stacks": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
-    "tables": (Permission.EXTRACTIONS_READ, None),
+    "tables": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     "fields": (Permission.EXTRACTIONS_READ, None),
     "inbox": (Permission.EXTRACTIONS_READ, None),
     "agent": (Permission.RUNS_READ, Permission.RUNS_WRITE),

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import Filename, FilterText, RequestBody, dataclass_response
+from fieldmark.api.shared_types import STORABLE, Filename, FilterText, RequestBody, dataclass_response, json_response
 from fieldmark.domain.document_filters import (
     MAX_CONDITIONS,
     MAX_TAGS,
@@ -20,14 +20,18 @@ from fieldmark.domain.document_filters import (
     FieldPath,
     validate_model,
 )
+from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import FieldStatus, RowStatus
 from fieldmark.domain.table_query import TableQuery
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import tables
 from fieldmark.services.exports.tables import TableFormat, export_table
 from fieldmark.services.tables import RowName, TablePage, TableView
-from fieldmark.stores.tables import TableSize
+from fieldmark.stores import saved_views
+from fieldmark.stores.saved_views import SavedView
+from fieldmark.stores.tables import TableGroup, TableSummary
 
 router = Routes(prefix="/api/tables", tags=["tables"])
 
@@ -65,6 +69,9 @@ def get_query(
         FieldPath | None, Query(description="The column to sort by. Default: newest document first.")
     ] = None,
     descending: Annotated[bool, Query(description="Sort from the highest value to the lowest.")] = False,
+    reading_first: Annotated[
+        bool, Query(description="In a stack without `sort`: first the rows that are being read, then those that wait.")
+    ] = False,
     by_status: Annotated[
         bool,
         Query(
@@ -84,6 +91,7 @@ def get_query(
         sort=sort,
         descending=descending,
         by_status=by_status,
+        reading_first=reading_first,
     )
 
 
@@ -92,9 +100,42 @@ FileFormat = Annotated[TableFormat, Query(alias="format", description="The forma
 
 
 class Tables(BaseModel):
-    """The tables of the organisation's schemas."""
+    """The tables of an organisation."""
 
-    items: list[TableSize]
+    items: list[TableSummary]
+
+
+class SavedViews(BaseModel):
+    """The saved views of a table."""
+
+    items: list[SavedView]
+
+
+ViewName = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE, examples=["Unpaid"])]
+ViewSettings = Annotated[
+    dict[str, JsonValue], Field(max_length=50, description="Filter, order, group and hidden columns of the web UI.")
+]
+
+
+class NewView(RequestBody):
+    """A view to save."""
+
+    name: ViewName
+    settings: ViewSettings
+
+
+class ViewChange(RequestBody):
+    """A new name, or new settings, of a view. null: unchanged."""
+
+    name: ViewName | None = None
+    settings: ViewSettings | None = None
+
+
+class Groups(BaseModel):
+    """The rows of a table by the value of a column."""
+
+    items: list[TableGroup]
+    total: int = Field(description="The number of groups, also of those that are not listed.")
 
 
 class RowReference(BaseModel):
@@ -112,7 +153,8 @@ class RowsToExport(RequestBody):
 
 @router.get("")
 async def list_tables(scope: TheScope, conn: Conn) -> Tables:
-    """List the tables of the organisation's schemas with their numbers of documents, the largest first; at most 200."""
+    """List the tables: of each stack, the newest first, and of each schema that belongs to no stack, the largest first;
+    at most 200 of each."""
     return Tables(items=list(await tables.list_tables(conn, scope)))
 
 
@@ -133,6 +175,52 @@ async def list_rows(
         conn, table_id, query, limit=limit, offset=offset, with_totals=totals, with_marks=marks
     )
     return await dataclass_response(TablePage, page)
+
+
+@router.get("/{table_id}/groups", response_model=Groups)
+async def list_groups(
+    table_id: UUID,
+    query: Asked,
+    by: Annotated[FieldPath, Query(description="The column by whose value the rows are grouped.")],
+    conn: Conn,
+    limit: Annotated[int, Query(ge=1, le=500, description="The most groups to return.")] = 200,
+) -> Response:
+    """Group the rows that match by the value of a column: their number, how many need a person, and the sums of the
+    number columns, by currency. The largest groups first."""
+    groups, total = await tables.list_groups(conn, table_id, query, by, limit=limit)
+    return await json_response(Groups, items=groups, total=total)
+
+
+@router.get("/{table_id}/views")
+async def list_saved_views(table_id: UUID, conn: Conn) -> SavedViews:
+    """List the saved views of a table. All members see them."""
+    return SavedViews(items=list(await saved_views.list_of_table(conn, table_id)))
+
+
+@router.post("/{table_id}/views", status_code=201)
+async def save_view(table_id: UUID, body: NewView, conn: Conn) -> SavedView:
+    """Save a view of a table for all members. 409 (`name_taken`) if the table has one with this name."""
+    _check_name(body.name)
+    return await saved_views.add(conn, table_id, body.name, body.settings)
+
+
+@router.patch("/{table_id}/views/{view_id}")
+async def change_saved_view(table_id: UUID, view_id: UUID, body: ViewChange, conn: Conn) -> SavedView:
+    """Rename a view, or change what it shows."""
+    if body.name is not None:
+        _check_name(body.name)
+    return await saved_views.change(conn, table_id, view_id, body.name, body.settings)
+
+
+@router.delete("/{table_id}/views/{view_id}", status_code=204)
+async def delete_saved_view(table_id: UUID, view_id: UUID, conn: Conn) -> None:
+    """Delete a view. The rows stay."""
+    await saved_views.remove(conn, table_id, view_id)
+
+
+def _check_name(name: str) -> None:
+    if problem := name_problem(name):
+        raise Invalid(problem)
 
 
 @router.get("/{table_id}/view")

@@ -26,7 +26,7 @@ from fieldmark.stores import schema_changes, stacks, tables
 from fieldmark.stores.library import schemas
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.stores.table_views import view_name, view_statement
-from fieldmark.stores.tables import ColumnTotal, Table, TableRow, TableSize
+from fieldmark.stores.tables import ColumnTotal, Table, TableGroup, TableRow, TableSummary
 
 MAX_EXPORTED = 100_000
 MAX_EXPORT_SECONDS = 300
@@ -90,9 +90,18 @@ class TableView:
     sql: Annotated[str, Field(description="The statements that create the view. The service does not run them.")]
 
 
-async def list_tables(conn: Connection, scope: Scope) -> Sequence[TableSize]:
-    """Return the tables of an organisation's schemas with their numbers of documents, the largest first."""
-    return await tables.table_sizes(conn, scope.org_id)
+async def list_tables(conn: Connection, scope: Scope) -> Sequence[TableSummary]:
+    """Return the tables of an organisation: those of stacks, then those of schemas that belong to no stack."""
+    return await tables.table_summaries(conn, scope.org_id)
+
+
+async def list_groups(
+    conn: Connection, table_id: UUID, query: TableQuery, by: str, *, limit: int
+) -> tuple[Sequence[TableGroup], int]:
+    """Return the largest groups of the rows by the value of a column, and the number of all groups. Raise like
+    `list_rows`."""
+    table = await _open_table(conn, table_id, query, by)
+    return await tables.find_groups(conn, table, query, by, limit=limit)
 
 
 async def list_rows(
@@ -174,7 +183,7 @@ async def define_view(conn: Connection, table_id: UUID, list_name: str | None, n
     return TableView(name, view_statement(name, table))
 
 
-async def _open_table(conn: Connection, table_id: UUID, query: TableQuery) -> Table:
+async def _open_table(conn: Connection, table_id: UUID, query: TableQuery, by: str | None = None) -> Table:
     """Return the table of a schema or a stack. Raise NotFound, and Invalid if it lacks what the query names."""
     stack = await stacks.find(conn, table_id)
     schema = await schemas.find(conn, table_id) if stack is None else stack.schema
@@ -192,7 +201,7 @@ async def _open_table(conn: Connection, table_id: UUID, query: TableQuery) -> Ta
         raise Invalid("`column` is the column that `cell_status` is about. Also set `cell_status`.")
     filtered = [tuple(0 if step is EACH else step for step in one.pattern) for one in query.where.fields]
     unknown = await run_unqueued(list, unknown_fields(described, filtered))
-    wanted = [name for name in (query.sort, query.cell_column) if name is not None and name not in columns]
+    wanted = [name for name in (query.sort, query.cell_column, by) if name is not None and name not in columns]
     for name in (*wanted, *map(paths.name, unknown)):
         raise unknown_field(name, list(columns), "column")
     return Table(

@@ -55,8 +55,11 @@ _STACK: Final[LiteralString] = """
     where of_stack = s.stack_id and of_document = s.document_id) as e
     on s.copy = 1
   where true"""
-_IN_STACK_STATES: Final[LiteralString] = """e.document_id = any (array(
+_IN_STACK_STATES: Final[LiteralString] = """{row}.document_id = any (array(
   select document_id from public.stack_table_rows where stack_id = {} and state = any ({})))"""
+# In the order of `reading_first`.
+_BUSY_STATES: Final = ((RowStatus.RUNNING, RowStatus.AWAITING_APPROVAL), (RowStatus.WAITING,))
+_SORT_KEYS: Final[tuple[LiteralString, ...]] = ("number", "day", "text")
 _ABOUT_STACK_ROW: Final[LiteralString] = """s.state as status, s.error, s.error_code, s.duplicate_of,
   o.filename as duplicate_of_filename"""
 _STACK_ROWS: Final[LiteralString] = """
@@ -194,25 +197,63 @@ class ColumnTotal:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSize:
-    """The table of a schema."""
+class TableGroup:
+    """The rows with the same value in a column."""
 
-    schema_id: UUID
-    name: Annotated[str, Field(description="The schema's name.")]
+    value: Annotated[str | None, Field(description="As text; a number and a day as in JSON. null: no value.")]
+    kind: Annotated[str | None, Field(description="number, day, text or boolean. null without a value.")]
+    rows: int
+    to_review: Annotated[int, Field(description="The number of rows whose document needs a person.")]
+    totals: Sequence[ColumnTotal]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSummary:
+    """The table of a stack, or of a schema."""
+
+    id: UUID
+    stack_id: UUID | None
+    schema_id: Annotated[UUID | None, Field(description="null: a stack without columns.")]
+    name: str
     records: Annotated[int, Field(description="The number of its documents.")]
+    to_review: Annotated[int, Field(description="The number of its documents that need a person.")]
+    values_to_review: Annotated[int, Field(description="The number of their values that need a person.")]
 
 
-async def table_sizes(conn: Connection, org_id: UUID) -> list[TableSize]:
-    """Return an organisation's schemas with the sizes of their tables, the largest first; at most 200."""
+async def table_summaries(conn: Connection, org_id: UUID) -> list[TableSummary]:
+    """Return the tables of an organisation's stacks, the newest first, and those of the schemas that belong to none, the
+    largest first; at most 200 of each."""
     return await large_rows(
         conn,
-        TableSize,
-        """select i.id as schema_id, i.name, count(distinct e.document_id) as records
-           from public.schemas as i left join public.schema_versions as s on s.schema_id = i.id
-           left join public.extractions as e on e.schema_revid = s.id and e.precedence < 2
-           where i.org_id = %s and i.deleted_at is null and not private.is_proposed(i.run_id)
-           group by i.id order by records desc, lower(i.name), i.id limit 200""",
-        (org_id,),
+        TableSummary,
+        """with schema_sizes as (
+             select i.id, i.name, count(distinct e.document_id) as records
+             from public.schemas as i left join public.schema_versions as s on s.schema_id = i.id
+             left join public.extractions as e on e.schema_revid = s.id and e.precedence < 2
+             where i.org_id = %(org)s and i.deleted_at is null and not private.is_proposed(i.run_id)
+               and not exists (select from public.stack_tables as t where t.schema_id = i.id)
+             group by i.id order by records desc, lower(i.name), i.id limit 200
+           ), tables as (
+             (select s.id, s.id as stack_id, t.schema_id, s.name, row_number() over newest as place, (
+                select count(*) from public.stack_documents as d where d.stack_id = s.id) as records
+              from public.stacks as s left join public.stack_tables as t on t.stack_id = s.id
+              where s.org_id = %(org)s window newest as (order by s.created_at desc, s.id desc)
+              order by place limit 200)
+             union all
+             select id, null, id, name, 1000 + row_number() over (order by records desc, lower(name), id), records
+             from schema_sizes
+           )
+           select t.id, t.stack_id, t.schema_id, t.name, t.records, open.to_review, open.values_to_review
+           from tables as t cross join lateral (
+             select count(*) as to_review, coalesce(sum(e.review_count), 0) as values_to_review
+             from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+             where v.schema_id = t.schema_id and e.review_count > 0
+               and e.id in (select id from private.current_by_schema where id = e.id)
+               and (t.stack_id is null or exists (
+                 select from public.stack_documents as d where d.stack_id = t.stack_id and d.document_id = e.document_id))
+           ) as open
+           order by t.place""",
+        {"org": org_id},
     )
 
 
@@ -236,7 +277,7 @@ async def find_rows(
            from matching as r {sort} order by {order} limit {limit} offset {offset}"""
     ).format(
         rows=matching_rows(table, query, parameters),
-        order=_order(query),
+        order=_order(table, query, parameters),
         sort=_sort_value(table, query, parameters),
         limit=parameters.add(limit, "bigint"),
         offset=parameters.add(offset, "bigint"),
@@ -334,6 +375,58 @@ async def column_totals(
         return await large_rows(conn, ColumnTotal, statement, parameters.values)
 
 
+async def find_groups(
+    conn: Connection, table: Table, query: TableQuery, by: str, *, limit: int, seconds: float = MAX_SECONDS
+) -> tuple[list[TableGroup], int]:
+    """Return the largest groups of the rows that match, by the first value in a column, with the totals of the number
+    columns; and the number of all groups. Raise TooLongToAnswer."""
+    parameters = Parameters()
+    pattern = paths.parse_pattern(by)
+    # A field outside the list of the rows would count once for each of its items.
+    summed = [column for column in table.columns if column.count("[]") == table.row_pattern.count(EACH)]
+    statement = SQL(
+        f"""with matching as materialized ({{rows}}), keyed as materialized (
+             select r.id, r.indexes, r.document_id, r.review_count, s.text, s.kind
+             from matching as r left join lateral (
+               select v.text, v.kind from {{values}} and v.text is not null order by v.indexes limit 1) as s on true
+           ), grouped as (
+             select text, kind, count(*) as rows, count(*) filter (where review_count > 0) as to_review,
+               count(*) over () as total
+             from keyed group by text, kind order by count(*) desc, text limit {{limit}}
+           ), sums as (
+             select k.text, k.kind, v.pattern as column,
+               case when v.pattern <> all ({{measures}}) then v.currency end as currency,
+               sum(v.number) as sum, count(*) as count
+             from keyed as k join grouped as g
+               on k.text is not distinct from g.text and k.kind is not distinct from g.kind
+             cross join lateral {{fields}} as v
+             group by 1, 2, 3, 4)
+           select g.text as value, g.kind, g.rows, g.to_review, g.total, coalesce((
+             select jsonb_agg(jsonb_build_object('column', s.column, 'currency', s.currency, 'sum', s.sum::text,
+               'count', s.count) order by s.count desc, s.column) from sums as s
+             where s.text is not distinct from g.text and s.kind is not distinct from g.kind), '[]') as totals
+           from grouped as g order by g.rows desc, g.text nulls last"""
+    ).format(
+        rows=matching_rows(table, query, parameters),
+        values=_values_of_row(table, pattern, "r", parameters),
+        fields=_fields_of_row(
+            SQL("k.id"),
+            SQL("k.indexes"),
+            SQL("kind = 'number' and pattern = any ({})").format(parameters.add(summed, "text[]")),
+        ),
+        measures=parameters.add(table.measures, "text[]"),
+        limit=parameters.add(limit, "bigint"),
+    )
+
+    def group(total: int, totals: Sequence[dict[str, Any]], **others: Any) -> tuple[TableGroup, int]:
+        sums = [ColumnTotal(**{**one, "sum": Decimal(one["sum"])}) for one in totals]
+        return TableGroup(totals=sums, **others), total
+
+    async with query_timeout(conn, seconds):
+        found = await large_rows(conn, group, statement, parameters.values)
+    return [one for one, _ in found], found[0][1] if found else 0
+
+
 def matching_rows(table: Table, query: TableQuery, parameters: Parameters) -> Composed:
     """Select the matching rows: `id, document_id, document_type, created_at, indexes`, and what `_CELLS` needs."""
     extractions = selected_extractions(table, lambda one: parameters.add(one, "uuid"))
@@ -365,7 +458,7 @@ def matching_rows(table: Table, query: TableQuery, parameters: Parameters) -> Co
         conditions.append(
             SQL("{} = any ({})").format(_row_status(table, "e", parameters), statuses)
             if table.stack_id is None
-            else SQL(_IN_STACK_STATES).format(parameters.add(table.stack_id, "uuid"), statuses)
+            else SQL(_IN_STACK_STATES).format(parameters.add(table.stack_id, "uuid"), statuses, row=SQL("e"))
         )
     if query.cell_statuses:
         conditions.append(_has_cell(table, query, parameters))
@@ -492,13 +585,20 @@ def _sort_value(table: Table, query: TableQuery, parameters: Parameters) -> Comp
     ).format(_values_of_row(table, pattern, "r", parameters))
 
 
-def _order(query: TableQuery) -> SQL:
+def _order(table: Table, query: TableQuery, parameters: Parameters) -> Composable:
     """Sort by number, then day, then text; rows without a value come last."""
-    newest = "r.created_at desc, r.document_id, r.indexes"
+    newest = SQL("r.created_at desc, r.document_id, r.indexes")
     if query.by_status:
-        return SQL(f"s.urgency {'desc ' if query.descending else ''}nulls last, {newest}")
-    if query.sort is None:
-        return SQL(newest)
-    if query.descending:
-        return SQL(f"s.number desc nulls last, s.day desc nulls last, s.text desc nulls last, {newest}")
-    return SQL(f"s.number nulls last, s.day nulls last, s.text nulls last, {newest}")
+        return SQL("s.urgency {} nulls last, {}").format(SQL("desc" if query.descending else ""), newest)
+    if query.sort is not None:
+        direction = SQL("desc" if query.descending else "")
+        keys = SQL(", ").join(SQL(f"s.{key} {{}} nulls last").format(direction) for key in _SORT_KEYS)
+        return SQL("{}, {}").format(keys, newest)
+    if query.reading_first and table.stack_id is not None:
+        stack = parameters.add(table.stack_id, "uuid")
+        busy = [
+            SQL(f"({_IN_STACK_STATES}) desc").format(stack, parameters.add(list(states), "text[]"), row=SQL("r"))
+            for states in _BUSY_STATES
+        ]
+        return SQL(", ").join([*busy, newest])
+    return newest
