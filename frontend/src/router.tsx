@@ -61,32 +61,32 @@ const documentRoute = createRoute({
   component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
 });
 
-const recordsRoute = createRoute({
+const tablesRoute = createRoute({
   getParentRoute: () => root,
-  path: '/records',
-  validateSearch: (search): TableView => parseTableView(search),
-  component: lazyRouteComponent(() => import('./tables/RecordsPage'), 'RecordsPage'),
+  path: '/tables',
+  component: lazyRouteComponent(() => import('./tables/TablesPage'), 'TablesPage'),
 });
 
-const recordsTableRoute = createRoute({
+const tableRoute = createRoute({
   getParentRoute: () => root,
-  path: '/records/$schemaId',
+  path: '/tables/$tableId',
   validateSearch: (search): TableView => parseTableView(search),
-  component: lazyRouteComponent(() => import('./tables/RecordsPage'), 'RecordsTablePage'),
+  component: lazyRouteComponent(() => import('./tables/TablePage'), 'TablePage'),
 });
 
-const stacksRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/stacks',
-  component: lazyRouteComponent(() => import('./stacks/StacksPage'), 'StacksPage'),
-});
-
-const stackRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/stacks/$stackId',
-  validateSearch: (search): TableView => parseTableView(search),
-  component: lazyRouteComponent(() => import('./stacks/StackPage'), 'StackPage'),
-});
+/** Addresses of before. */
+const formerTableRoutes = (['/records', '/stacks', '/records/$tableId', '/stacks/$tableId'] as const).map((path) =>
+  createRoute({
+    getParentRoute: () => root,
+    path,
+    validateSearch: (search): TableView => parseTableView(search),
+    beforeLoad: ({ params, search }) => {
+      const { tableId } = params as { tableId?: string };
+      if (tableId === undefined) throw redirect({ to: '/tables', replace: true });
+      throw redirect({ to: '/tables/$tableId', params: { tableId }, search, replace: true });
+    },
+  }),
+);
 
 const inboxRoute = createRoute({
   getParentRoute: () => root,
@@ -184,10 +184,9 @@ export const router = createRouter({
     qualityRoute,
     documentsRoute,
     documentRoute,
-    recordsRoute,
-    recordsTableRoute,
-    stacksRoute,
-    stackRoute,
+    tablesRoute,
+    tableRoute,
+    ...formerTableRoutes,
     inboxRoute,
     reviewRoute,
     approvalsRoute,

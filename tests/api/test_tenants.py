@@ -96,7 +96,7 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/documents/{document}", None),
 ]
 # Tested in acceptance/test_approval.py, test_extractions.py, test_tables.py, test_passwords.py,
-# services/test_auto_creations.py and acceptance/test_changed_schema.py: they need a call, proposal, schema or document in a certain state.
+# services/test_auto_creations.py and acceptance/test_changed_schema.py: they need an object in a certain state.
 TESTED_ELSEWHERE = {
     ("POST", "/api/tables/{}/views"),
     ("PATCH", "/api/tables/{}/views/{}"),

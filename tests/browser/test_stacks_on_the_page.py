@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from browser.window import label
+from browser.window import label, playwright
 from extraction_case import sql, until
 from fieldmark.agents.registry import answer_offline
 from valuegrounding.measures import UNITS
@@ -49,14 +49,11 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         why = (await server.get(f"tables/{stack['id']}/rows?row_status=failed"))["items"][0]["error"]
         await grid.get_by_role("row", name="broken.pdf").get_by_text(why).wait_for()
         await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).click()
-        popover = page.get_by_role("dialog", name=label("tables.rowActions"))
-        await popover.get_by_text(why).wait_for()
-        await page.keyboard.press("Enter")
-        await popover.wait_for(state="detached")
-        await page.keyboard.press("Enter")
-        await popover.get_by_text(why).wait_for()
-        await page.keyboard.press("Escape")
-        await popover.wait_for(state="detached")
+        beside = page.get_by_role("complementary", name=label("tables.pane"))
+        await beside.get_by_text(why).wait_for()
+        for key, state in (("Enter", "detached"), ("Space", "visible"), ("Escape", "detached"), ("Enter", "visible")):
+            await page.keyboard.press(key)
+            await beside.wait_for(state=state)
 
         # The run asks for the columns, then for reading the rest.
         await page.get_by_role("button", name=label("stacks.fill")).first.click()
@@ -73,26 +70,19 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
             await page.set_viewport_size({"width": 1280, "height": 800})
             await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
         await grid.get_by_role("row", name="2.txt").get_by_text("20.5", exact=False).wait_for()
-        await page.get_by_text(label("stacks.read", count=4, read=2)).wait_for()
         await grid.get_by_role("row", name="broken.pdf").get_by_text(why).wait_for()
 
         # A row to which nothing was written says so, and is read again: by its status, and with others.
         note = grid.get_by_role("row", name="note.txt")
         await note.get_by_text(label("fields.statuses.not_written"), exact=True).first.wait_for(state="attached")
-        bar = page.get_by_role("progressbar", name=label("stacks.progress"))
-        assert [await bar.get_attribute(name) for name in ("aria-valuenow", "aria-valuemax")] == ["2", "4"]
-        await until(page.get_by_role("button", name=label("stacks.fill")).first.is_enabled)
+        await page.get_by_role("button", name=label("stacks.fillRest", count=1)).wait_for()
         incomplete = label("tables.rowStatuses.incomplete")
         again = label("tables.readAgain")
         for readings in (2, 3):
             await note.get_by_text(incomplete).wait_for()
             if readings == 2:
                 await note.get_by_text(incomplete).click()
-                await (
-                    page.get_by_role("dialog", name=label("tables.rowActions"))
-                    .get_by_role("button", name=again)
-                    .click()
-                )
+                await beside.get_by_role("button", name=again).click()
             else:
                 await note.get_by_role("checkbox").check()
                 await page.get_by_role("toolbar").get_by_role("button", name=again).click()
@@ -108,9 +98,11 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await until(lambda: names_are(grid, ["broken.pdf", "note.txt", "1.txt", "2.txt"]))
 
         # A change of the columns shows what it means before it is made.
-        await page.get_by_role("button", name=label("stacks.columns")).click()
+        await page.get_by_role("button", name=label("stacks.actions")).click()
+        await page.get_by_role("menuitem", name=label("stacks.columns")).click()
         await page.get_by_role("button", name=label("stacks.addColumn")).click()
         names = page.get_by_label(label("stacks.columnName"))
+        await playwright.expect(names.last).to_be_focused()
         first = await names.first.input_value()
         await names.last.fill(f"{first.upper()}.")
         save = page.get_by_role("button", name=label("stacks.saveColumns"))
@@ -143,7 +135,8 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         (change,) = (await server.get(f"stacks/{stack['id']}/changes"))["items"]
         lock = f"/api/extractions/{change['extraction_id']}/locks"
         assert (await server.http.delete(lock, params={"path": change["path"]})).status_code == 200
-        await page.get_by_role("button", name=label("stacks.changes")).click()
+        await page.get_by_role("button", name=label("stacks.actions")).click()
+        await page.get_by_role("menuitem", name=label("stacks.changes")).click()
         row = page.get_by_role("dialog", name=label("stacks.changes")).get_by_role("row", name="2.txt")
         await row.wait_for()
         assert await row.locator("del").all_inner_texts() == ["20.5"]
@@ -178,7 +171,8 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await dialog.wait_for(state="detached")
 
         # Questions about the stack: it stays in the address, also of the answer.
-        await page.get_by_role("link", name=label("stacks.ask")).click()
+        await page.get_by_role("button", name=label("stacks.actions")).click()
+        await page.get_by_role("menuitem", name=label("stacks.ask")).click()
         assert await page.get_by_label(label("ask.about")).input_value() == stack["id"]
         await page.get_by_label(label("ask.question")).fill("How many invoices are there?")
         await page.keyboard.press("Enter")

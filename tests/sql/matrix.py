@@ -309,7 +309,8 @@ MEMBERS | its name | update stacks set name = 'X' where id = %(stack)s
 NO_ACTOR | its creator | update stacks set created_by = %(me)s where id = %(stack)s
 
 READERS | existing | select from saved_views where id = %(saved_view)s
-MEMBERS | of a stack | insert into saved_views (org_id, stack_id, name, settings) values (%(org)s, %(stack)s, 'New', '{}')
+MEMBERS | of a stack | insert into saved_views (org_id, stack_id, name, settings) values (%(org)s, %(stack)s, 'New',
+    '{}')
 MEMBERS | of a schema | insert into saved_views (org_id, user_id, schema_id, name, settings) values (%(org)s, %(me)s,
     %(schema)s, 'New', '{}')
 NO_ACTOR | as another user | insert into saved_views (org_id, stack_id, name, settings, created_by) values (%(org)s,

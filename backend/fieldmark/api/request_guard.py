@@ -42,6 +42,7 @@ UI_PATHS = (
     "documents",
     "records",
     "stacks",
+    "tables",
     "review",
     "inbox",
     "runs",

@@ -7,7 +7,7 @@ import { MessageBox } from '../conversation/MessageBox';
 import { tagsQuery } from '../documents/documentQueries';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { stackQuery, stacksQuery } from '../stacks/stackQueries';
+import { stackQuery, stacksQuery } from '../tables/stackQueries';
 import styles from './Ask.module.css';
 
 interface Props {

@@ -1,12 +1,14 @@
 /** The head of a document in one line: the way back, its name, table and status, its place in the list, and its actions. */
 
-import { Link, useNavigate } from '@tanstack/react-router';
+import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { ChevronDown, ChevronLeft, ChevronUp, CircleHelp } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { DocumentDetails, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { StatusPill } from '../components/ui/StatusPill';
 import { listPosition, useDocumentPosition } from '../documents/listPosition';
+import { tableSearch } from '../tables/gridPosition';
+import type { DocumentView } from './documentView';
 import { StageBadge } from '../documents/StageBadge';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -51,16 +53,22 @@ export function DocumentHead({ document, extraction, open, isRunning, children }
   );
 }
 
-/** To the list, filtered and scrolled as it was. */
+/** To the list or the table that it was opened from, filtered and scrolled as it was. */
 function BackLink() {
+  const { table } = useSearch({ strict: false }) as DocumentView;
+  const back =
+    table === undefined
+      ? ({ to: '/documents', search: listPosition.filter } as const)
+      : ({ to: '/tables/$tableId', params: { tableId: table }, search: tableSearch(table) } as const);
   return (
     <Link
-      to="/documents"
-      search={listPosition.filter}
-      aria-label={t('document.all')}
+      {...back}
+      aria-label={t(table === undefined ? 'document.all' : 'tables.toTable')}
       className="flex min-h-7 shrink-0 items-center gap-1 rounded-md px-1 text-muted-foreground no-underline hover:bg-hover max-sm:min-h-11 max-sm:min-w-8">
       <ChevronLeft size={16} aria-hidden="true" />
-      <span className="border-r border-border pr-3 max-lg:hidden">{t('areas.documents')}</span>
+      <span className="border-r border-border pr-3 max-lg:hidden">
+        {t(table === undefined ? 'areas.documents' : 'areas.tables')}
+      </span>
     </Link>
   );
 }

@@ -10,11 +10,13 @@ export interface DocumentView {
   /** Unmapped text, or what happened, is beside the pages. */
   unmapped?: true;
   activity?: true;
+  /** The table that it was opened from: the way back. */
+  table?: string;
 }
 
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parseDocumentView(search: Record<string, unknown>): DocumentView {
-  const { extraction, field, page, chat, unmapped, activity } = search;
+  const { extraction, field, page, chat, unmapped, activity, table } = search;
   return {
     ...(typeof extraction === 'string' && { extraction }),
     ...(typeof field === 'string' && { field }),
@@ -22,5 +24,6 @@ export function parseDocumentView(search: Record<string, unknown>): DocumentView
     ...(typeof chat === 'string' && { chat }),
     ...(unmapped === true && chat === undefined && { unmapped }),
     ...(activity === true && chat === undefined && unmapped !== true && { activity }),
+    ...(typeof table === 'string' && { table }),
   };
 }

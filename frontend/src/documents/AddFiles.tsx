@@ -102,7 +102,7 @@ export function AddPanel({ uploads, documentIds, onClose }: PanelProps) {
       for (const queryKey of [['stacks'], ['records'], ['runs']]) void queries.invalidateQueries({ queryKey });
       toast(t('adding.started', { count }));
       const only = toRead.length === 1 && toRead[0]!.document_ids.length === 1 ? toRead[0]!.document_ids[0] : undefined;
-      if (stacks.length > 0) void navigate({ to: '/stacks/$stackId', params: { stackId: stacks[0]! } });
+      if (stacks.length > 0) void navigate({ to: '/tables/$tableId', params: { tableId: stacks[0]! } });
       else if (only !== undefined) void navigate({ to: '/documents/$documentId', params: { documentId: only } });
     },
   });
@@ -292,8 +292,8 @@ function useTargets(group: DocumentGroup): SelectOption<Target>[] {
   const prompts = useQuery(promptsQuery).data ?? [];
   const known = group.table;
   const links = tables.map(
-    ({ link, name, count }): SelectOption<Target> => ({
-      value: 'stackId' in link.params ? `stack:${link.params.stackId}` : `schema:${link.params.schemaId}`,
+    ({ id, isStack, name, count }): SelectOption<Target> => ({
+      value: isStack ? `stack:${id}` : `schema:${id}`,
       label: name,
       hint: t('adding.rows', { count }),
     }),
@@ -323,7 +323,9 @@ function useOpenTable(): Target | null {
   const { pathname } = useLocation();
   const [opened] = useState(pathname);
   const [, area, id] = opened.split('/');
-  return id !== undefined && area === 'stacks' ? `stack:${id}` : null;
+  const table = useTableLinks().find((one) => one.id === id);
+  if (table === undefined || area !== 'tables') return null;
+  return table.isStack ? `stack:${table.id}` : `schema:${table.id}`;
 }
 
 interface RowProps {

@@ -67,9 +67,8 @@ export const DocumentRow = memo(function DocumentRow({ document, isChosen, canCh
           <span key={one.table_id}>
             {at > 0 && ', '}
             <Link
-              {...(one.is_stack
-                ? { to: '/stacks/$stackId', params: { stackId: one.table_id } }
-                : { to: '/records/$schemaId', params: { schemaId: one.table_id } })}
+              to="/tables/$tableId"
+              params={{ tableId: one.table_id }}
               className="text-muted-foreground no-underline hover:text-foreground hover:underline">
               {visibleText(one.name)}
             </Link>

@@ -50,7 +50,7 @@ function SamplesCard() {
     mutationFn: () => dataOf(api.POST('/api/stacks/samples', { body: { name: t('home.build.samplesName') } })),
     onSuccess: async (stack) => {
       await queries.invalidateQueries({ queryKey: ['stacks'] });
-      await navigate({ to: '/stacks/$stackId', params: { stackId: stack.id } });
+      await navigate({ to: '/tables/$tableId', params: { tableId: stack.id } });
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

@@ -278,14 +278,14 @@ function TableName({ table, period }: { table: TableCost; period: Period }) {
   const className = 'text-foreground no-underline hover:underline';
   if (table.stack_id !== null) {
     return (
-      <Link to="/stacks/$stackId" params={{ stackId: table.stack_id }} className={className}>
+      <Link to="/tables/$tableId" params={{ tableId: table.stack_id }} className={className}>
         {visibleText(table.table ?? t('home.shares.deleted'))}
       </Link>
     );
   }
   if (table.schema_id !== null && table.table !== null) {
     return (
-      <Link to="/records/$schemaId" params={{ schemaId: table.schema_id }} className={className}>
+      <Link to="/tables/$tableId" params={{ tableId: table.schema_id }} className={className}>
         {visibleText(table.table)}
       </Link>
     );
@@ -433,8 +433,8 @@ function Open({ schemaId, count, name }: { schemaId: string | null; count: numbe
   if (schemaId === null) return <span className="font-medium text-need">{number}</span>;
   return (
     <Link
-      to="/records/$schemaId"
-      params={{ schemaId }}
+      to="/tables/$tableId"
+      params={{ tableId: schemaId }}
       search={{ cells: 'to_review' }}
       aria-label={`${number} ${name}`}
       className="font-medium text-need">

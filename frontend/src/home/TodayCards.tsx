@@ -188,8 +188,8 @@ function ReadingCard() {
             <div className="flex items-center gap-2">
               <Table2 size={15} strokeWidth={1.75} className="text-muted-foreground" aria-hidden="true" />
               <Link
-                to="/stacks/$stackId"
-                params={{ stackId: one.stack_id }}
+                to="/tables/$tableId"
+                params={{ tableId: one.stack_id }}
                 className="min-w-0 flex-1 truncate text-foreground no-underline hover:underline">
                 {visibleText(one.name)}
               </Link>

@@ -128,7 +128,7 @@ export function InboxPage() {
         {item === undefined ? (
           <EmptyState icon={Inbox} title={t('inbox.done')} text={t('inbox.doneHint')}>
             {undo}
-            <Link to="/stacks">{t('areas.tables')}</Link>
+            <Link to="/tables">{t('areas.tables')}</Link>
           </EmptyState>
         ) : (
           <>
@@ -193,7 +193,7 @@ function Head({ item, position, children }: HeadProps) {
   return (
     <div className="flex h-12 shrink-0 items-center gap-2 border-b border-border px-4">
       {item.stack_id !== null && item.document_id === null ? (
-        <Link to="/stacks/$stackId" params={{ stackId: item.stack_id }} className={linkClass}>
+        <Link to="/tables/$tableId" params={{ tableId: item.stack_id }} className={linkClass}>
           {visibleText(item.table ?? t('areas.tables'))}
         </Link>
       ) : item.document_id === null ? (

@@ -368,7 +368,7 @@ function useSubject(run: Run | undefined, names: ReadonlyMap<string, string>) {
     return { name: visibleText(names.get(documentId) ?? documentId.slice(0, 8)), link };
   }
   if (stackId === null) return null;
-  const link = { to: '/stacks/$stackId', params: { stackId } } as const;
+  const link = { to: '/tables/$tableId', params: { tableId: stackId } } as const;
   return { name: tables.find(({ id }) => id === stackId)?.name ?? stackId.slice(0, 8), link };
 }
 

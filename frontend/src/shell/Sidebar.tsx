@@ -8,6 +8,7 @@ import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { CountBadge } from '../components/ui/CountBadge';
 import { Kbd } from '../components/ui/Kbd';
+import { NeedDot } from '../components/ui/StatusPill';
 import { tooltip } from '../components/ui/Tooltip';
 import { inboxCountsQuery, total } from '../inbox/inboxQueries';
 import { configQuery } from '../session/config';
@@ -136,14 +137,15 @@ function TablesEntry({ area }: { area: Area }) {
           {tables.slice(0, MAX_TABLES).map((table) => (
             <li key={table.id}>
               <Link {...table.link} className={cn(entryClass, 'pl-8.5')} title={table.name}>
-                <span className="min-w-0 flex-1 truncate">{table.name}</span>
-                <span className="text-xs font-normal text-muted-foreground">{formatNumber(table.count)}</span>
+                <span className="truncate">{table.name}</span>
+                {table.toReview > 0 && <NeedDot text={t('tables.needYou', { count: table.toReview })} />}
+                <span className="ml-auto text-xs font-normal text-muted-foreground">{formatNumber(table.count)}</span>
               </Link>
             </li>
           ))}
-          {tables.length > MAX_TABLES && pathname !== '/stacks' && (
+          {tables.length > MAX_TABLES && pathname !== '/tables' && (
             <li>
-              <Link to="/stacks" className={cn(entryClass, 'pl-8.5 text-muted-foreground')}>
+              <Link to="/tables" className={cn(entryClass, 'pl-8.5 text-muted-foreground')}>
                 {t('areas.allTables')}
               </Link>
             </li>

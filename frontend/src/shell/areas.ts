@@ -6,7 +6,7 @@ import { Braces, CircleHelp, FileText, House, Inbox, KeyRound, Play, Settings, T
 export const AREAS = [
   { to: '/home', area: 'home', icon: House, keys: 'h' },
   { to: '/inbox', area: 'inbox', icon: Inbox, keys: 'i' },
-  { to: '/stacks', area: 'tables', icon: Table2, keys: 't' },
+  { to: '/tables', area: 'tables', icon: Table2, keys: 't' },
   { to: '/documents', area: 'documents', icon: FileText, keys: 'd' },
   { to: '/ask', area: 'ask', icon: CircleHelp, keys: 'a' },
 ] as const;

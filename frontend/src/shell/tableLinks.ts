@@ -1,41 +1,29 @@
-/** The tables in the sidebar: stacks, and schemas with records that belong to no stack. */
+/** The tables in the sidebar: those with documents. */
 
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { stacksQuery } from '../stacks/stackQueries';
+import { useQuery } from '@tanstack/react-query';
 import { visibleText } from '../shared/format';
 import { tablesQuery } from '../tables/tableQueries';
 
 export interface TableLink {
   id: string;
   name: string;
+  /** Else its id is that of a schema. */
+  isStack: boolean;
   count: number;
-  link:
-    | { to: '/stacks/$stackId'; params: { stackId: string } }
-    | { to: '/records/$schemaId'; params: { schemaId: string } };
+  /** The number of its documents that need a person. */
+  toReview: number;
+  link: { to: '/tables/$tableId'; params: { tableId: string } };
 }
 
 export function useTableLinks(): TableLink[] {
-  const stacks = useInfiniteQuery(stacksQuery).data?.pages.flatMap((page) => page.items) ?? [];
-  const tables = useQuery(tablesQuery).data ?? [];
-  const ofStacks = new Set(stacks.map((stack) => stack.schema_id));
-  return [
-    ...stacks.map(
-      (stack): TableLink => ({
-        id: stack.id,
-        name: visibleText(stack.name),
-        count: stack.progress.documents,
-        link: { to: '/stacks/$stackId', params: { stackId: stack.id } },
-      }),
-    ),
-    ...tables
-      .filter((table) => table.records > 0 && !ofStacks.has(table.schema_id))
-      .map(
-        (table): TableLink => ({
-          id: table.schema_id,
-          name: visibleText(table.name),
-          count: table.records,
-          link: { to: '/records/$schemaId', params: { schemaId: table.schema_id } },
-        }),
-      ),
-  ];
+  return (useQuery(tablesQuery).data ?? [])
+    .filter((table) => table.stack_id !== null || table.records > 0)
+    .map((table) => ({
+      id: table.id,
+      isStack: table.stack_id !== null,
+      name: visibleText(table.name),
+      count: table.records,
+      toReview: table.to_review,
+      link: { to: '/tables/$tableId', params: { tableId: table.id } },
+    }));
 }

@@ -1,26 +1,19 @@
-import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { cleanup, render } from '@testing-library/react';
 import { afterEach, expect, test } from 'vitest';
 import { t } from '../shared/i18n';
 import { ColumnTotals, totalsByColumn } from './ColumnTotals';
 
 afterEach(cleanup);
 
-const { foot, mixed } = totalsByColumn([
+const { byColumn, mixed, lines } = totalsByColumn([
   { column: 'total', currency: 'EUR', sum: '5', count: 1 },
   { column: 'total', currency: null, sum: '7.5', count: 2 },
   { column: 'tax', currency: null, sum: '3', count: 2 },
 ]);
 
-test('the sum of a column is shown; of several currencies, their number, and on press each of them', async () => {
-  expect([...mixed]).toEqual(['total']);
-  const { unmount } = render(<ColumnTotals texts={foot.get('tax')!} />);
-  screen.getByText('3');
-  unmount();
-  render(<ColumnTotals texts={foot.get('total')!} />);
-  fireEvent.click(screen.getByRole('button', { name: t('tables.sums', { count: 2 }) }));
-  const shown = await screen.findAllByRole('listitem');
-  expect(shown.map(({ textContent }) => textContent)).toEqual([
-    t('tables.sumWithoutCurrency', { sum: '7.5' }),
-    '€5.00',
-  ]);
+test('the sum in each currency is shown in full, the most frequent first, and how many rows have none', () => {
+  expect([[...mixed], lines]).toEqual([['total'], 2]);
+  const { container } = render(<ColumnTotals totals={byColumn.get('total')!} rows={4} />);
+  const shown = [...container.children].map(({ textContent }) => textContent?.trim());
+  expect(shown).toEqual([`7.5 ${t('tables.noCurrency')}`, '5.00 EUR', t('tables.without', { count: 1 })]);
 });

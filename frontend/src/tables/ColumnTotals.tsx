@@ -1,47 +1,63 @@
-/** The totals of a column: one sum, or the number of sums, which a press lists by currency. */
+/** The totals of a column: the sum in each currency, and how many rows have no number. */
 
-import { Popover } from '@base-ui/react/popover';
+import type { ColumnTotal } from '../api/types';
+import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { formatAmount } from './cellValue';
-import styles from './Tables.module.css';
 
-export function ColumnTotals({ texts }: { texts: readonly string[] }) {
-  if (texts.length === 1) return <span title={texts[0]}>{texts[0]}</span>;
+/** The totals by column: of the most frequent currency first, the same order in each column. */
+export interface Totals {
+  byColumn: ReadonlyMap<string, readonly ColumnTotal[]>;
+  /** The columns whose numbers have several currencies. */
+  mixed: ReadonlySet<string>;
+  /** The most sums of a column. */
+  lines: number;
+}
+
+export function totalsByColumn(totals: readonly ColumnTotal[]): Totals {
+  const weights = new Map<string | null, number>();
+  for (const { currency, count } of totals) weights.set(currency, (weights.get(currency) ?? 0) + count);
+  const byColumn = new Map<string, ColumnTotal[]>();
+  for (const one of totals.toSorted((a, b) => weights.get(b.currency)! - weights.get(a.currency)!))
+    byColumn.set(one.column, [...(byColumn.get(one.column) ?? []), one]);
+  const sizes = [...byColumn].map(([column, all]) => [column, all.length] as const);
+  return {
+    byColumn,
+    mixed: new Set(sizes.filter(([, size]) => size > 1).map(([column]) => column)),
+    lines: Math.max(0, ...sizes.map(([, size]) => size)),
+  };
+}
+
+/** `rows`: the number of rows; undefined if the column's numbers are not those of the rows. */
+export function ColumnTotals({ totals, rows }: { totals: readonly ColumnTotal[]; rows: number | undefined }) {
+  const missing = rows === undefined ? 0 : rows - totals.reduce((sum, { count }) => sum + count, 0);
   return (
-    // (The grid must not take these keys for its own.)
-    <span onKeyDown={(event) => event.stopPropagation()}>
-      <Popover.Root>
-        <Popover.Trigger className={styles.sums} title={texts.join('\n')}>
-          {t('tables.sums', { count: texts.length })}
-        </Popover.Trigger>
-        <Popover.Portal>
-          <Popover.Positioner className={styles.place} side="top" align="end" sideOffset={4}>
-            <Popover.Popup className={styles.popup} aria-label={t('tables.sums', { count: texts.length })}>
-              <ul className={styles.sumList}>
-                {texts.map((text) => (
-                  <li key={text}>{text}</li>
-                ))}
-              </ul>
-            </Popover.Popup>
-          </Popover.Positioner>
-        </Popover.Portal>
-      </Popover.Root>
-    </span>
+    <>
+      {totals.map(({ currency, sum }) => (
+        <span key={currency} className="block truncate">
+          <Amount sum={sum} currency={currency} isMixed={totals.length > 1} />
+        </span>
+      ))}
+      {missing > 0 && (
+        <span className="block truncate font-normal text-need">{t('tables.without', { count: missing })}</span>
+      )}
+    </>
   );
 }
 
-/** Return the totals of each column, that of the most frequent currency first, and the columns with several currencies. */
-export function totalsByColumn(
-  totals: readonly { column: string; currency: string | null; sum: string; count: number }[],
-) {
-  const foot = new Map<string, string[]>();
-  const mixed = new Set(
-    totals.map(({ column }) => column).filter((column, index, all) => all.indexOf(column) !== index),
+export function Amount({ sum, currency, isMixed }: { sum: string; currency: string | null; isMixed?: boolean }) {
+  const options = currency === null ? {} : { minimumFractionDigits: 2 };
+  return (
+    <>
+      {formatNumber(Number(sum), { maximumFractionDigits: 4, ...options })}{' '}
+      <span className="font-normal text-muted-foreground">
+        {currency === null ? isMixed && t('tables.noCurrency') : visibleText(currency)}
+      </span>
+    </>
   );
-  for (const { column, sum, currency } of totals.toSorted((a, b) => b.count - a.count)) {
-    const text = formatAmount(Number(sum), currency);
-    const isBare = currency === null && mixed.has(column);
-    foot.set(column, [...(foot.get(column) ?? []), isBare ? t('tables.sumWithoutCurrency', { sum: text }) : text]);
-  }
-  return { foot, mixed };
+}
+
+/** Return the length of the longest sum of a column, in characters. */
+export function totalsLength(totals: readonly ColumnTotal[]): number {
+  const lengths = totals.map(({ sum, currency }) => formatNumber(Number(sum)).length + (currency === null ? 3 : 7));
+  return Math.max(0, ...lengths);
 }

@@ -1,59 +1,56 @@
-/** Shows and hides columns. The choice is kept in the browser, for each table. */
+/** Shows and hides columns. */
 
-import { Popover } from '@base-ui/react/popover';
+import { Columns3 } from 'lucide-react';
 import type { TableColumn } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Popover } from '../components/ui/Popover';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { changeLayout, columnLabel } from './gridColumns';
-import styles from './Tables.module.css';
 
 interface Props {
   table: string;
   columns: readonly TableColumn[];
   list: string | undefined;
   hidden: readonly string[];
+  onHide: (paths: readonly string[]) => void;
 }
 
-export function ColumnsMenu({ table, columns, list, hidden }: Props) {
-  const hide = (paths: readonly string[]) => changeLayout(table, { hidden: paths });
-  const some = columns.filter(({ path }) => hidden.includes(path)).length;
+export function ColumnsMenu({ table, columns, list, hidden, onHide }: Props) {
+  const shown = columns.filter(({ path }) => !hidden.includes(path)).length;
   return (
-    <Popover.Root>
-      <Popover.Trigger
-        render={
-          <Button>
-            <Icon name="columns" /> <span className={styles.label}>{t('tables.columns')}</span>
-            {some > 0 && <span className={styles.number}>{`${columns.length - some}/${columns.length}`}</span>}
-          </Button>
-        }
-      />
-      <Popover.Portal>
-        <Popover.Positioner className={styles.place} align="end" sideOffset={4}>
-          <Popover.Popup className={styles.popup} aria-label={t('tables.columns')}>
-            <div className={styles.checks}>
-              {columns.map((column) => (
-                <label key={column.path}>
-                  <input
-                    type="checkbox"
-                    checked={!hidden.includes(column.path)}
-                    onChange={({ target }) =>
-                      hide(target.checked ? hidden.filter((path) => path !== column.path) : [...hidden, column.path])
-                    }
-                  />
-                  <span className="truncate">{columnLabel(column, list)}</span>
-                </label>
-              ))}
-            </div>
-            <Button kind="quiet" disabled={some === 0} onClick={() => hide([])}>
-              {t('tables.showAll')}
-            </Button>
-            <Button kind="quiet" onClick={() => changeLayout(table, { widths: {} })}>
-              {t('tables.resetWidths')}
-            </Button>
-          </Popover.Popup>
-        </Popover.Positioner>
-      </Popover.Portal>
-    </Popover.Root>
+    <Popover
+      align="end"
+      title={t('tables.columns')}
+      trigger={
+        <Button kind="quiet" icon={Columns3}>
+          <span className="max-sm:sr-only">
+            {shown === columns.length
+              ? t('tables.columns')
+              : t('tables.shownColumns', { shown, count: columns.length })}
+          </span>
+        </Button>
+      }>
+      <div className="grid max-h-96 min-w-52 overflow-auto">
+        {columns.map((column) => (
+          <label key={column.path} className="flex min-h-7 items-center gap-2 rounded-md px-1 hover:bg-hover">
+            <input
+              type="checkbox"
+              className="accent-primary"
+              checked={!hidden.includes(column.path)}
+              onChange={({ target }) =>
+                onHide(target.checked ? hidden.filter((path) => path !== column.path) : [...hidden, column.path])
+              }
+            />
+            <span className="truncate">{columnLabel(column, list)}</span>
+          </label>
+        ))}
+      </div>
+      <div className="mt-2 flex gap-2 border-t border-line pt-2">
+        <Button disabled={shown === columns.length} onClick={() => onHide([])}>
+          {t('tables.showAll')}
+        </Button>
+        <Button onClick={() => changeLayout(table, { widths: {} })}>{t('tables.resetWidths')}</Button>
+      </div>
+    </Popover>
   );
 }

@@ -1,16 +1,15 @@
-/** The conditions of a table: a button that adds one, and a chip for each. */
+/** What narrows the rows of a table: a button that adds a condition, and a chip for each. */
 
-import { Popover } from '@base-ui/react/popover';
-import { useState } from 'react';
+import { Filter, X } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
 import type { TableColumn } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Popover } from '../components/ui/Popover';
 import { formatDay, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { parseCell } from './cellValue';
 import { columnLabel } from './gridColumns';
-import styles from './Tables.module.css';
-import { operatorsOf, takesValue, type Condition, type Operator } from './tableView';
+import { type Condition, type Operator, operatorsOf, type TableView, takesValue } from './tableView';
 
 const MAX_CONDITIONS = 20; // of the API
 
@@ -26,58 +25,131 @@ const OPERATOR_KEYS = {
   missing: 'missing',
 } as const satisfies Record<Operator, string>;
 
-interface Props {
+interface ButtonProps {
   columns: readonly TableColumn[];
   list: string | undefined;
   filter: readonly Condition[];
+  /** The column of a new condition; '': the first. null: closed. */
+  start: string | null;
+  onStart: (path: string | null) => void;
   onFilter: (filter: readonly Condition[]) => void;
 }
 
-export function Filters({ columns, list, filter, onFilter }: Props) {
-  // The index of the condition that is edited; that of a new one is after the last.
-  const [open, setOpen] = useState<number | null>(null);
-  const place = (condition: Condition, index: number) => {
-    onFilter([...filter.slice(0, index), condition, ...filter.slice(index + 1)]);
-    setOpen(null);
-  };
-  const form = (index: number, trigger: React.ReactElement) => (
-    <Popover.Root key={index} open={open === index} onOpenChange={(is) => setOpen(is ? index : null)}>
-      <Popover.Trigger render={trigger} />
-      <Popover.Portal>
-        <Popover.Positioner className={styles.place} align="start" sideOffset={4}>
-          <Popover.Popup className={styles.popup} aria-label={t('tables.filter')}>
+export function FilterButton({ columns, list, filter, start, onStart, onFilter }: ButtonProps) {
+  return (
+    <Popover
+      open={start !== null}
+      onOpenChange={(is) => onStart(is ? '' : null)}
+      title={t('tables.filter')}
+      align="end"
+      trigger={
+        <Button kind="quiet" icon={Filter} disabled={filter.length >= MAX_CONDITIONS}>
+          <span className="max-sm:sr-only">{t('tables.filter')}</span>
+        </Button>
+      }>
+      <ConditionForm
+        key={start}
+        columns={columns}
+        list={list}
+        condition={undefined}
+        start={start ?? ''}
+        onDone={(condition) => {
+          onFilter([...filter, condition]);
+          onStart(null);
+        }}
+      />
+    </Popover>
+  );
+}
+
+interface ChipsProps {
+  columns: readonly TableColumn[];
+  view: TableView;
+  onView: (change: (view: TableView) => TableView) => void;
+}
+
+/** What narrows or groups the rows: each can be removed, and a condition changed. */
+export function FilterChips({ columns, view, onView }: ChipsProps) {
+  const { filter = [], list, state, cells, group } = view;
+  const isToReview = cells === 'to_review';
+  const grouped = columns.find(({ path }) => path === group);
+  if (filter.length === 0 && grouped === undefined && state === undefined && (cells === undefined || isToReview))
+    return null;
+  const setFilter = (next: readonly Condition[]) =>
+    onView(({ filter: _, ...others }) => (next.length > 0 ? { ...others, filter: next } : others));
+  return (
+    <div className="flex shrink-0 flex-wrap items-center gap-1.5 border-b border-border px-4 py-1.5">
+      {filter.map((condition, index) => (
+        <Chip
+          key={index}
+          label={conditionLabel(condition, columns, list)}
+          form={(close) => (
             <ConditionForm
               columns={columns}
               list={list}
-              condition={filter[index]}
-              onDone={(condition) => place(condition, index)}
+              condition={condition}
+              start=""
+              onDone={(next) => {
+                setFilter([...filter.slice(0, index), next, ...filter.slice(index + 1)]);
+                close();
+              }}
             />
-          </Popover.Popup>
-        </Popover.Positioner>
-      </Popover.Portal>
-    </Popover.Root>
-  );
-  return (
-    <>
-      {form(
-        filter.length,
-        <Button disabled={filter.length >= MAX_CONDITIONS}>
-          <Icon name="filter" /> {t('tables.filter')}
-        </Button>,
-      )}
-      {filter.map((condition, index) => (
-        <span key={index} className={styles.chip}>
-          {form(index, <button type="button">{conditionLabel(condition, columns, list)}</button>)}
-          <button
-            type="button"
-            className={styles.remove}
-            aria-label={t('tables.removeFilter', { condition: conditionLabel(condition, columns, list) })}
-            onClick={() => onFilter(filter.filter((_, at) => at !== index))}>
-            <Icon name="cross" size={11} />
-          </button>
-        </span>
+          )}
+          onRemove={() => setFilter(filter.filter((_, at) => at !== index))}
+        />
       ))}
-    </>
+      {cells !== undefined && !isToReview && (
+        <Chip
+          label={`${t('tables.cells')}: ${t(`fields.statuses.${cells}`)}`}
+          onRemove={() => onView(({ cells: _, ...others }) => others)}
+        />
+      )}
+      {state !== undefined && (
+        <Chip label={t(`tables.rowStatuses.${state}`)} onRemove={() => onView(({ state: _, ...others }) => others)} />
+      )}
+      {grouped !== undefined && (
+        <Chip
+          label={t('tables.groupedBy', { column: columnLabel(grouped, list) })}
+          onRemove={() => onView(({ group: _, ...others }) => others)}
+        />
+      )}
+    </div>
+  );
+}
+
+interface ChipProps {
+  label: string;
+  form?: (close: () => void) => ReactNode;
+  onRemove: () => void;
+}
+
+function Chip({ label, form, onRemove }: ChipProps) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <span className="inline-flex min-h-6 max-w-88 items-center rounded-full border border-input text-xs">
+      {form === undefined ? (
+        <span className="truncate pl-2.5">{label}</span>
+      ) : (
+        <Popover
+          open={isOpen}
+          onOpenChange={setOpen}
+          title={t('tables.filter')}
+          trigger={
+            <button type="button" className="truncate pl-2.5 hover:text-link">
+              {label}
+            </button>
+          }>
+          {form(() => setOpen(false))}
+        </Popover>
+      )}
+      <button
+        type="button"
+        className="grid size-6 shrink-0 place-items-center text-muted-foreground hover:text-foreground"
+        aria-label={t('tables.removeFilter', { condition: label })}
+        onClick={onRemove}>
+        <X size={12} aria-hidden="true" />
+      </button>
+    </span>
   );
 }
 
@@ -85,11 +157,13 @@ interface FormProps {
   columns: readonly TableColumn[];
   list: string | undefined;
   condition: Condition | undefined;
+  /** The column of a new one. */
+  start: string;
   onDone: (condition: Condition) => void;
 }
 
-function ConditionForm({ columns, list, condition, onDone }: FormProps) {
-  const [path, setPath] = useState(condition?.path ?? columns[0]?.path ?? '');
+function ConditionForm({ columns, list, condition, start, onDone }: FormProps) {
+  const [path, setPath] = useState((condition?.path ?? start) || (columns[0]?.path ?? ''));
   const column = columns.find((one) => one.path === path);
   const type = column?.type ?? 'text';
   const operators = operatorsOf(type);
@@ -108,7 +182,7 @@ function ConditionForm({ columns, list, condition, onDone }: FormProps) {
   }
   return (
     <form
-      className={styles.form}
+      className="grid w-56 gap-2"
       onSubmit={(event) => {
         event.preventDefault();
         submit();
@@ -152,7 +226,7 @@ function ConditionForm({ columns, list, condition, onDone }: FormProps) {
           />
         ))}
       {problem !== null && (
-        <p className={styles.problem} role="alert">
+        <p className="text-bad" role="alert">
           {problem}
         </p>
       )}

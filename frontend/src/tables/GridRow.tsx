@@ -2,25 +2,30 @@
 
 import { Link } from '@tanstack/react-router';
 import type { VirtualItem } from '@tanstack/react-virtual';
+import { ChartColumn, Copy, type LucideIcon } from 'lucide-react';
 import { memo } from 'react';
 import type { RecordCell, RecordRow } from '../api/types';
-import { Badge } from '../shared/Badge';
-import { formatNumber, visibleText } from '../shared/format';
+import { cn } from '../components/ui/cn';
+import { statusLabel } from '../document/fields/fieldStatus';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon, type IconName } from '../shared/Icon';
-import { codeText, readingErrorText } from '../shared/codeText';
-import type { RowMarks } from './rowMarks';
 import { CellInput } from './CellInput';
-import { statusLabel, statusSign } from '../document/fields/fieldStatus';
-import { cellStatus, cellStatusText, isRead, needsLook, ROW_STATUSES, rowStatus } from './cellStatus';
+import {
+  cellIcon,
+  cellStatus,
+  cellStatusText,
+  isBeingRead,
+  isRead,
+  needsLook,
+  RowState,
+  rowProblem,
+} from './cellStatus';
 import { displayCell } from './cellValue';
 import styles from './Grid.module.css';
+import { cellId, type Leaving } from './grid';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
+import type { RowMarks } from './rowMarks';
 import { Thumbnail } from './Thumbnail';
-
-export function cellId(row: number, column: number): string {
-  return `cell-${row}-${column}`;
-}
 
 interface Props {
   index: number;
@@ -38,7 +43,7 @@ interface Props {
   editing: { text?: string } | null;
   mixed: ReadonlySet<string>;
   marks: RowMarks | undefined;
-  onFinish: (text: string | null, by: { row: number; column: number } | 'next' | null) => string | null;
+  onFinish: (text: string | null, by: Leaving) => string | null;
   onSelect: (isRange: boolean) => void;
   onPeek: () => void;
   onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
@@ -85,24 +90,31 @@ function Row({
 }: Props) {
   const lastColumn = columns.length + FIRST;
   const names = (column: number, ...more: (string | false | undefined)[]) =>
-    [...more, activeColumn === column && styles.active, column >= rangeLeft && column <= rangeRight && styles.inRange]
-      .filter(Boolean)
-      .join(' ');
+    cn(
+      ...more,
+      activeColumn === column && styles.active,
+      column >= rangeLeft && column <= rangeRight && styles.inRange,
+    );
   const common = (column: number) => ({
     id: cellId(index, column),
     role: 'gridcell',
     'aria-colindex': column + 1,
     'data-cell': `${index} ${column}`,
   });
-  const problem = record === undefined ? undefined : rowProblem(record);
   // Across the row, in place of its values.
   const why =
-    record !== undefined && Object.values(record.cells).every(({ value }) => value === null)
-      ? failureText(record)
+    record?.error != null && Object.values(record.cells).every(({ value }) => value === null)
+      ? rowProblem(record)
       : undefined;
+  const isWaiting = record !== undefined && isBeingRead(record);
   return (
     <div
-      className={`${styles.row} ${isSelected ? styles.selected : ''}`}
+      className={cn(
+        styles.row,
+        isSelected && styles.selected,
+        activeColumn >= 0 && styles.current,
+        isWaiting && styles.waiting,
+      )}
       role="row"
       aria-rowindex={index + 2}
       aria-selected={isSelected}
@@ -131,7 +143,7 @@ function Row({
             <a
               href={`/documents/${record.document_id}`}
               tabIndex={-1}
-              className={`${styles.name} truncate`}
+              className="truncate font-medium text-inherit no-underline hover:underline"
               title={visibleText(record.filename)}
               onClick={(event) => {
                 if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -178,7 +190,9 @@ function Row({
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
-            ) : !hasValues(record) || why !== undefined ? null : (
+            ) : isWaiting && cell?.value == null ? (
+              <span className={cn(styles.placeholder, record.status === 'running' && 'animate-shimmer')} />
+            ) : !isRead(record) || why !== undefined ? null : (
               <CellContent
                 cell={cell}
                 column={column}
@@ -192,102 +206,62 @@ function Row({
       <div
         className={names(lastColumn, styles.status)}
         {...common(lastColumn)}
-        aria-haspopup={problem === undefined ? undefined : 'dialog'}
-        onClick={(event) => problem !== undefined && !event.shiftKey && onPeek()}>
-        {record !== undefined && <RowBadge row={record} duplicates={marks?.duplicate} />}
+        onClick={(event) => !event.shiftKey && onPeek()}>
+        {marks?.duplicate !== undefined && (
+          <Sign icon={Copy} label={t('tables.duplicateOf', { name: marks.duplicate })} />
+        )}
+        {record !== undefined && <RowState row={record} />}
       </div>
     </div>
   );
 }
 
-/** Whether the row was read, at least in part: before, its empty cells say nothing about the document. */
-function hasValues(row: RecordRow): boolean {
-  const isOpen = row.status === 'waiting' || row.status === 'running' || row.status === 'awaiting_approval';
-  return isRead(row) && (!isOpen || Object.values(row.cells).some(({ value }) => value !== null));
-}
-
-function CellContent({
-  cell,
-  column,
-  withCurrency,
-  outlier,
-}: {
+interface ContentProps {
   cell: RecordCell | undefined;
   column: GridColumn;
   withCurrency: boolean;
   outlier: string | undefined;
-}) {
+}
+
+function CellContent({ cell, column, withCurrency, outlier }: ContentProps) {
   const status = cellStatus(cell);
-  const icon = status.status === 'found' ? undefined : statusSign(status).icon;
+  const icon = cellIcon(status);
   const label = cellStatusText(cell);
   if (cell === undefined || cell.value === null) {
     if (needsLook(cell) && status.status !== 'stale') {
       return (
         <>
-          <span className={`${styles.missing} truncate`}>{statusLabel(status)}</span>
           {icon !== undefined && <Sign icon={icon} label={label} />}
+          <span className="truncate font-medium text-need">{statusLabel(status)}</span>
         </>
       );
     }
     return (
-      <span className={styles.none} title={label}>
-        <span aria-hidden="true">{'–'}</span>
-        <span className="sr-only">{label}</span>
+      <span className="truncate text-faint" title={label}>
+        {t(status.status === 'blank' ? 'tables.none' : 'tables.empty')}
       </span>
     );
   }
   const text = displayCell(cell, column);
   return (
     <>
-      {withCurrency && cell?.currency != null && <span className={styles.currency}>{visibleText(cell.currency)}</span>}
-      <span className="truncate" title={text}>
+      {icon !== undefined && <Sign icon={icon} label={label} />}
+      {withCurrency && cell.currency != null && (
+        <span className="text-xs text-faint">{visibleText(cell.currency)}</span>
+      )}
+      <span className={cn('truncate', styles.value)} title={text}>
         {text}
       </span>
-      {outlier !== undefined && <Sign icon="outlier" label={outlier} />}
-      {icon !== undefined && <Sign icon={icon} label={label} />}
+      {outlier !== undefined && <Sign icon={ChartColumn} label={outlier} />}
     </>
   );
 }
 
-function Sign({ icon, label }: { icon: IconName; label: string }) {
+function Sign({ icon: Icon, label }: { icon: LucideIcon; label: string }) {
   return (
-    <span className={`${styles.sign} ${icon === 'outlier' ? styles.outlier : ''}`} title={label}>
-      <Icon name={icon} size={12} />
+    <span className={styles.sign} title={label}>
+      <Icon size={13} aria-hidden="true" />
       <span className="sr-only">{label}</span>
-    </span>
-  );
-}
-
-/** Return why a row failed or is incomplete. */
-export function rowProblem(row: RecordRow): string | undefined {
-  return failureText(row) ?? (row.status === 'incomplete' ? t('tables.whyIncomplete') : undefined);
-}
-
-/** Return why a row failed. */
-function failureText(row: RecordRow): string | undefined {
-  return row.error === null
-    ? undefined
-    : codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
-}
-
-function RowBadge({ row, duplicates }: { row: RecordRow; duplicates: string | undefined }) {
-  const { status, count } = rowStatus(row);
-  const { tone, icon } = ROW_STATUSES[status];
-  const why = rowProblem(row);
-  return (
-    <span
-      className={styles.badges}
-      title={why ?? (duplicates === undefined ? undefined : t('tables.duplicateOf', { name: duplicates }))}>
-      {duplicates !== undefined && (
-        <span className={styles.sign}>
-          <Icon name="copy" size={13} />
-          <span className="sr-only">{t('tables.duplicateOf', { name: duplicates })}</span>
-        </span>
-      )}
-      <Badge tone={tone} icon={icon}>
-        {status === 'to_check' ? t('tables.toCheck', { count }) : t(`tables.rowStatuses.${status}`)}
-        {status === 'incomplete' && count > 0 ? ` (${formatNumber(count)})` : ''}
-      </Badge>
     </span>
   );
 }

@@ -8,7 +8,6 @@ import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { displayCell } from './cellValue';
 import type { GridColumn } from './gridColumns';
-import styles from './Tables.module.css';
 import type { CellConflict } from './useCellEdits';
 
 interface Props {
@@ -35,7 +34,7 @@ export function NotSavedDialog({ conflicts, refused, onKeepMine, onKeepTheirs, o
       }}>
       {count > 0 && <p>{t('tables.conflictsHint')}</p>}
       {count > 0 && (
-        <ul className={styles.refused}>
+        <ul className="grid max-h-[50vh] gap-1 overflow-auto wrap-anywhere">
           {conflicts.map((one) => (
             <Conflict
               key={`${one.row.extraction_id} ${one.path}`}
@@ -48,7 +47,7 @@ export function NotSavedDialog({ conflicts, refused, onKeepMine, onKeepTheirs, o
       )}
       {count > 0 && refused.length > 0 && <p>{t('tables.cannotWrite', { count: refused.length })}</p>}
       {refused.length > 0 && (
-        <ul className={styles.refused}>
+        <ul className="grid max-h-[50vh] gap-1 overflow-auto wrap-anywhere">
           {refused.map((one, index) => (
             <li key={index}>{one}</li>
           ))}
@@ -79,11 +78,11 @@ function Conflict({
   const author =
     change === undefined ? null : person == null ? t('history.agent') : t('people.by', { person: personName(person) });
   return (
-    <li className={styles.conflict}>
+    <li className="grid gap-1">
       <p>
         <b>{column.label}</b> <span className="muted">{visibleText(row.filename)}</span>
       </p>
-      <dl>
+      <dl className="grid grid-cols-[minmax(0,1fr)_minmax(0,1fr)_auto] items-center gap-2 [&>dd]:font-medium">
         <dt>{t('tables.mine')}</dt>
         <dd>{valueText(value, column)}</dd>
         <dd>

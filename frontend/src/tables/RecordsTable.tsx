@@ -1,69 +1,89 @@
-/** A table of records with its tools: filter, columns, line items, the grid, and what can be done with selected rows. */
+/** The rows of a table with its tools: views, filter, columns, the grid, the page beside it, and the bar of selected rows. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from 'react';
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
+import { Button } from '../components/ui/Button';
+import { EmptyState } from '../components/ui/EmptyState';
+import { Loading } from '../components/ui/Loading';
+import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { Tabs } from '../components/ui/Tabs';
+import { toast } from '../components/ui/Toast';
 import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { toast } from '../components/ui/Toast';
-import { Loading } from '../components/ui/Loading';
-import { Button } from '../components/ui/Button';
-import { EmptyState } from '../components/ui/EmptyState';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { usePersisted } from '../shared/persisted';
-import { CELL_STATUSES, needsLook, type CellFilter, type ReadableAgain } from './cellStatus';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { isRead, needsLook, type ReadableAgain } from './cellStatus';
 import { columnDecimals, displayCell, parseCell } from './cellValue';
+import { ColumnMenu } from './ColumnMenu';
 import { ColumnsMenu } from './ColumnsMenu';
-import { ColumnTotals, totalsByColumn } from './ColumnTotals';
-import { Filters } from './Filters';
-import { CHECK_WIDTH, Grid, STATUS_WIDTH, type CellRange, type Cursor, type GridHandle } from './Grid';
+import { type Totals, totalsByColumn, totalsLength } from './ColumnTotals';
+import { FilterButton, FilterChips } from './Filters';
+import { Grid } from './Grid';
+import { type CellRange, CHECK_WIDTH, type Cursor, type GridHandle, STATUS_WIDTH } from './grid';
 import {
   cellPath,
+  changeLayout,
+  type ColumnMeasure,
   columnLabel,
   FIRST,
+  type GridColumn,
   gridColumns,
   layoutOf,
   layouts,
-  type ColumnMeasure,
-  type GridColumn,
 } from './gridColumns';
+import { rememberSearch } from './gridPosition';
+import { Groups } from './Groups';
+import { PagePane, type PaneHandle, pane } from './PagePane';
 import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
-import { firstRowsQuery, openRowsQuery, PAGE, tableKey, totalsQuery, type TableRequest } from './tableQueries';
-import styles from './Tables.module.css';
+import { firstRowsQuery, PAGE, tableKey, type TableRequest, totalsQuery } from './tableQueries';
 import { nextSort, type TableView } from './tableView';
 import { useCellEdits } from './useCellEdits';
 import { useClipboard } from './useClipboard';
 import { rowKey, useSelection } from './useSelection';
 import { useTableRows } from './useTableRows';
+import { ViewTabs } from './ViewTabs';
 
 const MAX_PAGES_SEARCHED = 20;
-/** As a filter, in order of urgency. */
-const FILTERS = ['to_review', ...CELL_STATUSES] as const satisfies readonly CellFilter[];
+const REVIEW = { id: 'table.review', keys: 'r' } as const;
+const UNDO = { id: 'table.undo', keys: 'Mod+z' } as const;
+const WIDE = 704; // pixels, as in Grid.module.css
+const BESIDE = 1280; // pixels: the page has room beside the table
+const SCROLLBAR = 16; // pixels
 
 interface Props {
   request: TableRequest;
+  view: TableView;
+  /** Its rows can be read again, and taken out. */
+  stackId: string | null;
+  schemaId: string | null;
   label: string;
   onView: (change: (view: TableView) => TableView) => void;
+  /** Increases with each request to review the table from its first doubtful value. */
+  reviews: number;
   /** Shown if the table has no rows. */
   empty?: ReactNode;
+  /** Between the tools and the rows: what is being read. */
+  children?: ReactNode;
 }
 
-export function RecordsTable({ request, label, onView, empty }: Props) {
+export function RecordsTable({ request, view, stackId, schemaId, label, onView, reviews, empty, children }: Props) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const canWrite = useCanWrite();
   const grid = useRef<GridHandle>(null);
+  const beside = useRef<PaneHandle>(null);
   const focus = () => grid.current?.focus();
   const [shown, setShown] = useState({ from: 0, to: PAGE / 2 });
   const onRange = useCallback((from: number, to: number) => setShown({ from, to }), []);
+  const [active, setActive] = useState<Cursor>({ row: 0, column: 1 });
   // First the rows, then the totals, then the marks.
   const [isLoaded, setLoaded] = useState(false);
   const totals = useQuery({ ...totalsQuery(request), enabled: isLoaded });
   const rows = useTableRows(request, shown.from, shown.to, !totals.isPending);
-  const needYou = useQuery({ ...openRowsQuery(request), enabled: isLoaded }).data ?? 0;
   if (!isLoaded && rows.first !== undefined) setLoaded(true);
   const edits = useCellEdits();
   const selection = useSelection(
@@ -71,48 +91,76 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     (row) => rows.rowAt(rows.indexOf(rowKey(row)) ?? -1) ?? row,
   );
   const table = tableKey(request);
-  const view = JSON.stringify(request);
+  const { readingFirst: _, ...ofRows } = request;
+  const rowsKey = JSON.stringify(ofRows);
   const { clear: clearSelection } = selection;
   // Rows that are no longer shown must not be changed.
-  useEffect(() => clearSelection(), [view, clearSelection]);
+  useEffect(() => clearSelection(), [rowsKey, clearSelection]);
   const layout = layoutOf(usePersisted(layouts), table);
-  const width = useWindowWidth();
-  const isWide = width > 704; // as in Grid.module.css
-  const documentWidth = isWide ? 236 : 132;
+  const hidden = view.hidden ?? layout.hidden;
+  const setHidden = (paths: readonly string[]) =>
+    view.hidden === undefined && view.view === undefined
+      ? changeLayout(table, { hidden: paths })
+      : onView((before) => ({ ...before, hidden: paths }));
+  const width = useWidth();
+  const { isOpen, width: paneWidth } = usePersisted(pane);
+  const isPaneOpen = isOpen ?? width >= BESIDE;
+  const showPane = (is: boolean) => pane.set({ ...pane.get(), isOpen: is });
+  const isWide = width > WIDE;
+  const documentWidth = isWide ? 220 : 132;
   const all = rows.first?.columns;
   const sums = totals.data;
-  const { foot, mixed } = useMemo(() => totalsByColumn(sums ?? []), [sums]);
+  const foot: Totals = useMemo(() => totalsByColumn(sums ?? []), [sums]);
   // As in the first rows: columns don't change their width while one works, but do while the first rows are being read.
   const [measured, setMeasured] = useState<{ rows: number; columns: ReadonlyMap<string, ColumnMeasure> }>();
   const readRows =
     rows.first?.items.filter(({ cells }) => Object.values(cells).some(({ value }) => value !== null)).length ?? 0;
   if (rows.first !== undefined && sums !== undefined && (measured === undefined || readRows > 2 * measured.rows)) {
-    setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot, mixed) });
+    setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot) });
   }
+  const frame = useRef<HTMLDivElement>(null);
+  const besideWidth = isPaneOpen && width >= BESIDE ? paneWidth : 0;
   const columns = useMemo(() => {
     // The fields of line items come before those of their documents.
     const visible = (all ?? [])
-      .filter(({ path }) => !layout.hidden.includes(path))
+      .filter(({ path }) => !hidden.includes(path))
       .toSorted((a, b) => Number(b.path.includes('[]')) - Number(a.path.includes('[]')));
-    return gridColumns(
-      visible,
-      layout,
-      measured?.columns ?? new Map(),
-      width - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR,
-      request.list,
-    );
-  }, [all, layout, measured, width, documentWidth, request.list]);
-  const totalCells = useMemo(
-    () => new Map([...foot].map(([path, texts]) => [path, <ColumnTotals key={path} texts={texts} />])),
-    [foot],
-  );
+    const room = (frame.current?.clientWidth ?? width) - besideWidth;
+    const left = room - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR;
+    return gridColumns(visible, layout, measured?.columns ?? new Map(), left, request.list);
+  }, [all, hidden, layout, measured, width, besideWidth, documentWidth, request.list]);
   const clipboard = useClipboard({ columns, rows, selection, edits, canWrite, focus });
+  const [menu, setMenu] = useState<string | null>(null);
+  const [filtering, setFiltering] = useState<string | null>(null);
+
+  const shownRow = active.row >= 0 ? rows.rowAt(active.row) : undefined;
+  const column = columns[active.column - FIRST];
+  const isFocusBeside = () => document.activeElement?.closest('aside') !== null;
+
+  async function goToNext(at: Cursor, by: 1 | -1 = 1, only?: string) {
+    const wasBeside = isFocusBeside();
+    const next = by > 0 ? await findNext(at, only) : await findPrevious(at);
+    if (next === null) toast(t('tables.noneLeft'));
+    else grid.current?.show(next);
+    // The focus follows the question, and is not lost with the answered one.
+    if (wasBeside) setTimeout(() => (next === null ? focus() : beside.current?.focus()), 250);
+  }
+  /** Go to the first value that needs a look, with the question beside it. */
+  const review = (only?: string) => {
+    showPane(true);
+    void goToNext({ row: -1, column: 0 }, 1, only).then(() => setTimeout(() => beside.current?.focus(), 300));
+  };
+  useShortcut(REVIEW, () => review());
+  useShortcut(UNDO, edits.undo, edits.canUndo);
+  useEffect(() => {
+    if (reviews > 0) review();
+  }, [reviews]);
 
   if (rows.first === undefined) {
     return rows.error === null ? (
       <Loading />
     ) : (
-      <div className={styles.content}>
+      <div className="p-4">
         <ErrorNotice error={rows.error} onRetry={rows.retry} />
         <Button onClick={() => onView(({ list }) => (list === undefined ? {} : { list }))}>
           {t('documents.clearFilters')}
@@ -121,69 +169,73 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     );
   }
 
-  async function goToNext(at: Cursor) {
-    const next = await findNext(at);
-    if (next === null) toast(t('tables.noneLeft'));
-    grid.current?.show(next);
-  }
-
   /** After the last one, search from the first row on: some may have been passed over. */
-  async function findNext(at: Cursor): Promise<Cursor | null> {
-    const next = await findIn(Math.max(0, at.row), rows.total, (row, column) => row > at.row || column > at.column);
+  async function findNext(at: Cursor, only?: string): Promise<Cursor | null> {
+    const isAfter = (row: number, of: number) => row > at.row || of > at.column;
+    const next = await findIn(Math.max(0, at.row), rows.total, isAfter, only);
     if (next !== null) return next;
     await edits.settled(); // else a value that is being confirmed is found again
-    return findIn(0, Math.min(rows.total, at.row + 1), (row, column) => row < at.row || column < at.column);
+    return findIn(0, Math.min(rows.total, at.row + 1), (row, of) => row < at.row || of < at.column, only);
   }
-
   async function findIn(
     first: number,
     rowsEnd: number,
     isWanted: (row: number, column: number) => boolean,
+    only?: string,
   ): Promise<Cursor | null> {
     const end = Math.min(rowsEnd, first + MAX_PAGES_SEARCHED * PAGE);
     for (let start = first; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
       const ofPage = await rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
       for (const [index, row] of ofPage.entries()) {
         const found = columns.findIndex(
-          ({ path }, column) => isWanted(start + index, column + FIRST) && needsLook(row.cells[path]),
+          ({ path }, of) =>
+            (only === undefined || path === only) && isWanted(start + index, of + FIRST) && needsLook(row.cells[path]),
         );
         if (found >= 0) return { row: start + index, column: found + FIRST };
       }
     }
     return null;
   }
-
-  function edit(row: ReadRow, column: GridColumn, text: string): string | null {
-    const parsed = parseCell(text, column.type);
-    if ('problem' in parsed) return t(`tables.problems.${parsed.problem}`);
-    void edits.write({ row, column, value: parsed.value });
+  /** Among the rows that are loaded. */
+  async function findPrevious(at: Cursor): Promise<Cursor | null> {
+    for (let row = Math.max(0, at.row); row >= 0; row -= 1) {
+      const cells = rows.rowAt(row)?.cells;
+      const last = row === at.row ? at.column - FIRST - 1 : columns.length - 1;
+      for (let of = last; of >= 0; of -= 1)
+        if (needsLook(cells?.[columns[of]?.path ?? ''])) return { row, column: of + FIRST };
+    }
     return null;
   }
 
+  function edit(row: ReadRow, of: GridColumn, text: string): string | null {
+    const parsed = parseCell(text, of.type);
+    if ('problem' in parsed) return t(`tables.problems.${parsed.problem}`);
+    void edits.write({ row, column: of, value: parsed.value });
+    return null;
+  }
   /** Say so if a decided cell still needs review: the next one is shown meanwhile. */
-  async function warnIfOpen(row: ReadRow, column: GridColumn, isSaved: Promise<boolean>) {
+  async function warnIfOpen(row: ReadRow, of: GridColumn, isSaved: Promise<boolean>) {
     if (!(await isSaved)) return;
-    const reason = edits.stillToReview({ row, column });
+    const reason = edits.stillToReview({ row, column: of });
     if (reason !== undefined)
-      toast(t('tables.stillToReview', { name: visibleText(row.filename), field: column.label, reason }), {
+      toast(t('tables.stillToReview', { name: visibleText(row.filename), field: of.label, reason }), {
         seconds: 12,
         urgent: true,
       });
   }
+  const confirm = (row: ReadRow, of: GridColumn) =>
+    row.cells[of.path]?.value != null && void warnIfOpen(row, of, edits.confirm({ row, column: of }));
 
-  function open(row: RecordRow, column: GridColumn | undefined) {
-    const search =
-      row.extraction_id === null
-        ? {}
-        : {
-            extraction: row.extraction_id,
-            ...(column !== undefined && { field: row.cells[column.path]?.path ?? cellPath(column.path, row.path) }),
-          };
-    void navigate({ to: '/documents/$documentId', params: { documentId: row.document_id }, search });
+  function open(row: RecordRow, of: GridColumn | undefined) {
+    const field = of && { field: row.cells[of.path]?.path ?? cellPath(of.path, row.path) };
+    const search = row.extraction_id === null ? {} : { extraction: row.extraction_id, ...field };
+    const params = { documentId: row.document_id };
+    rememberSearch(request.table, view);
+    void navigate({ to: '/documents/$documentId', params, search: { ...search, table: request.table } });
   }
-
   /** Start a run that reads a row again. */
   async function readRowAgain(row: ReadableAgain) {
+    focus();
     try {
       await readAgain(row);
       toast(t('tables.rowsReadAgain', { count: 1 }));
@@ -192,69 +244,36 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
     }
     for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
   }
-
   async function clear(range: CellRange) {
     const cleared = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
-    await clipboard.write(
-      range.top,
-      range.left,
-      Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => '')),
-    );
+    const texts = Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => ''));
+    await clipboard.write(range.top, range.left, texts);
   }
 
   const isFiltered = request.filter !== undefined || request.cells !== undefined || request.state !== undefined;
+  const menuIndex = columns.findIndex(({ path }) => path === menu);
+  const grouped = rows.first.columns.find(({ path }) => path === view.group);
+  const { lists, required } = rows.first;
   return (
-    <div className={styles.table}>
-      <div className={styles.tools}>
-        <Filters
-          columns={rows.first.columns}
-          list={request.list}
-          filter={request.filter ?? []}
-          onFilter={(filter) =>
-            onView(({ filter: _, ...others }) => (filter.length > 0 ? { ...others, filter } : others))
-          }
-        />
-        <select
-          className={styles.select}
-          aria-label={t('tables.cells')}
-          data-active={request.cells !== undefined}
-          value={request.cells ?? ''}
-          onChange={({ target }) =>
-            onView(({ cells: _, ...others }) =>
-              target.value === '' ? others : { ...others, cells: target.value as CellFilter },
-            )
-          }>
-          <option value="">{t('tables.allCells')}</option>
-          {FILTERS.map((status) => (
-            <option key={status} value={status}>
-              {t(status === 'to_review' ? 'tables.toReview' : `fields.statuses.${status}`)}
-            </option>
-          ))}
-        </select>
-        {rows.first.lists.length > 0 && !('stack' in request.of) && (
-          <div className={styles.segments} role="group" aria-label={t('tables.rows')}>
-            {[undefined, ...rows.first.lists].map((list) => (
-              <button
-                key={list ?? ''}
-                type="button"
-                aria-pressed={list === request.list}
-                onClick={() => onView(() => (list === undefined ? {} : { list }))}>
-                {list === undefined ? t('tables.documents') : columnLabel({ path: list, title: null, type: 'text' })}
-              </button>
-            ))}
-          </div>
-        )}
-        <span className={styles.summary} role="status">
-          {clipboard.progress ??
-            t(request.list === undefined ? 'tables.records' : 'tables.items', { count: rows.total })}
-        </span>
-        {needYou > 0 && request.cells === undefined && (
-          <Button kind="quiet" onClick={() => onView((view) => ({ ...view, cells: 'to_review' }))}>
-            {t('tables.needYou', { count: needYou })}
-          </Button>
+    <div className="relative flex min-h-0 min-w-0 flex-1 flex-col" ref={frame}>
+      <div className="flex h-10 shrink-0 items-center gap-1 border-b border-border px-2">
+        <ViewTabs table={request.table} view={view} onView={(next) => onView(() => next)} />
+        <span className="flex-1" />
+        {lists.length > 0 && stackId === null && (
+          <Tabs
+            kind="segments"
+            label={t('tables.rows')}
+            value={request.list ?? ''}
+            tabs={['', ...lists].map((list) => ({
+              value: list,
+              label: list === '' ? t('tables.documents') : columnLabel({ path: list, title: null, type: 'text' }),
+            }))}
+            onChange={(list) => onView(() => (list === '' ? {} : { list }))}
+          />
         )}
         {edits.canUndo && (
           <Button
+            kind="quiet"
             onClick={() => {
               edits.undo();
               focus(); // it may have been the last one: the button goes
@@ -262,90 +281,186 @@ export function RecordsTable({ request, label, onView, empty }: Props) {
             {t('common.undo')}
           </Button>
         )}
-        <ColumnsMenu table={table} columns={rows.first.columns} list={request.list} hidden={layout.hidden} />
+        <FilterButton
+          columns={rows.first.columns}
+          list={request.list}
+          filter={request.filter ?? []}
+          start={filtering}
+          onStart={setFiltering}
+          onFilter={(filter) => onView((before) => ({ ...before, filter }))}
+        />
+        <ColumnsMenu
+          table={table}
+          columns={rows.first.columns}
+          list={request.list}
+          hidden={hidden}
+          onHide={setHidden}
+        />
       </div>
+      <FilterChips columns={rows.first.columns} view={view} onView={onView} />
+      {children}
+      {clipboard.progress !== null && (
+        <p role="status" className="border-b border-border px-4 py-1.5 text-muted-foreground">
+          {clipboard.progress}
+        </p>
+      )}
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
-      {rows.total === 0 && !isFiltered && empty !== undefined ? (
+      {grouped !== undefined ? (
+        <Groups
+          request={request}
+          columns={rows.first.columns}
+          by={grouped}
+          onOpen={(condition) =>
+            onView(({ group: _group, view: _view, filter = [], ...others }) => ({
+              ...others,
+              filter: [...filter, condition],
+            }))
+          }
+        />
+      ) : rows.total === 0 && !isFiltered && empty !== undefined ? (
         empty
       ) : rows.total === 0 ? (
-        <EmptyState title={t(isFiltered ? 'documents.noMatches' : 'tables.empty')}>
-          {isFiltered ? (
-            <Button onClick={() => onView(({ filter: _, cells: __, state: ___, ...others }) => others)}>
+        <EmptyState
+          title={t(isFiltered ? 'documents.noMatches' : 'tables.emptyTable')}
+          {...(!isFiltered && { text: t('tables.emptyHint') })}>
+          {isFiltered && (
+            <Button onClick={() => onView(({ list }) => (list === undefined ? {} : { list }))}>
               {t('documents.clearFilters')}
             </Button>
-          ) : (
-            <p>{t('tables.emptyHint')}</p>
           )}
         </EmptyState>
       ) : (
-        <Grid
-          ref={grid}
-          table={table}
-          view={view}
-          label={label}
-          documentWidth={documentWidth}
-          isStatusFixed={isWide}
-          columns={columns}
-          total={rows.total}
-          isPrevious={rows.isPrevious}
-          rowAt={rows.rowAt}
-          marksAt={rows.marksAt}
-          indexOf={rows.indexOf}
-          sort={{ path: request.byStatus === true ? null : request.sort, isDescending: request.descending === true }}
-          selection={selection}
+        <div className="flex min-h-0 flex-1">
+          <div className="min-w-0 flex-1">
+            <Grid
+              ref={grid}
+              table={table}
+              view={rowsKey}
+              label={label}
+              documentWidth={documentWidth}
+              isStatusFixed={isWide}
+              columns={columns}
+              required={required}
+              total={rows.total}
+              isPrevious={rows.isPrevious}
+              rowAt={rows.rowAt}
+              marksAt={rows.marksAt}
+              indexOf={rows.indexOf}
+              sort={{
+                path: request.byStatus === true ? null : request.sort,
+                isDescending: request.descending === true,
+              }}
+              selection={selection}
+              canWrite={canWrite}
+              totals={foot}
+              isPaneOpen={isPaneOpen}
+              onActive={setActive}
+              onPane={showPane}
+              onAnswer={() => beside.current?.focus()}
+              onMenu={({ path }) => setMenu(path)}
+              onRange={onRange}
+              onSort={(path) => onView((before) => nextSort(before, path))}
+              onOpen={(row, _cell, of) => open(row, of)}
+              onEdit={edit}
+              onConfirm={confirm}
+              onDecide={(row, of, accepted) => {
+                const isSaved = edits.decide({ row, column: of }, accepted);
+                if (isSaved !== undefined) void warnIfOpen(row, of, isSaved);
+                return isSaved !== undefined;
+              }}
+              onConfirmRange={(range) => void clipboard.confirm(range)}
+              onNext={(at) => void goToNext(at)}
+              onClear={(range) => void clear(range)}
+              onCopy={clipboard.copy}
+              onPaste={clipboard.paste}
+              onUndo={edits.undo}
+            />
+          </div>
+          {isPaneOpen && shownRow !== undefined && (
+            <PagePane
+              ref={beside}
+              row={shownRow}
+              column={column}
+              outlier={column && rows.marksAt(active.row)?.outliers.get(shownRow.cells[column.path]?.path ?? '')}
+              canWrite={canWrite}
+              decisions={edits.decisionsOf(shownRow)}
+              onDecided={(row, of, isSaved) => {
+                void warnIfOpen(row, of, isSaved);
+                void goToNext(active);
+              }}
+              onConfirm={(row, of) => {
+                confirm(row, of);
+                void goToNext(active);
+              }}
+              onEdit={(row, of, text) => {
+                const problem = edit(row, of, text);
+                if (problem !== null) toast(t('tables.notSaved', { reason: problem }), { urgent: true });
+              }}
+              onMove={(by) => void goToNext(active, by)}
+              onOpen={() => open(shownRow, column)}
+              onReadAgain={
+                stackId === null ? undefined : () => isRead(shownRow) && void readRowAgain(shownRow as ReadableAgain)
+              }
+              onClose={() => {
+                showPane(false);
+                focus();
+              }}
+              onLeave={focus}
+            />
+          )}
+        </div>
+      )}
+      {menu !== null && menuIndex >= 0 && (
+        <ColumnMenu
+          column={columns[menuIndex]!}
+          index={menuIndex + FIRST}
+          request={request}
+          schemaId={schemaId}
+          required={required}
+          decimals={layout.decimals}
           canWrite={canWrite}
-          mixed={mixed}
-          foot={totalCells}
-          onRange={onRange}
-          onSort={(path) => onView((view) => nextSort(view, path))}
-          onOpen={(row, _, column) => open(row, column)}
-          onEdit={edit}
-          onConfirm={(row, column) =>
-            row.cells[column.path]?.value != null && void warnIfOpen(row, column, edits.confirm({ row, column }))
-          }
-          onDecide={(row, column, accepted) => {
-            const isSaved = edits.decide({ row, column }, accepted);
-            if (isSaved !== undefined) void warnIfOpen(row, column, isSaved);
-            return isSaved !== undefined;
+          onClose={() => {
+            setMenu(null);
+            focus();
           }}
-          onConfirmRange={(range) => void clipboard.confirm(range)}
-          onNext={(at) => void goToNext(at)}
-          onClear={(range) => void clear(range)}
-          onCopy={clipboard.copy}
-          onPaste={clipboard.paste}
-          onUndo={edits.undo}
-          onReadAgain={'stack' in request.of ? (row) => void readRowAgain(row) : undefined}
+          onReview={() => review(menu)}
+          onView={(change) =>
+            onView(({ sort: _sort, descending: _descending, byStatus: _status, ...others }) => ({
+              ...others,
+              ...change,
+            }))
+          }
+          onFilter={() => setFiltering(menu)}
+          onHide={() => setHidden([...hidden, menu])}
         />
       )}
       {clipboard.dialogs}
-      <SelectionBar selection={selection} columns={rows.first.columns} request={request} name={label} onDone={focus} />
+      <SelectionBar
+        selection={selection}
+        columns={rows.first.columns}
+        request={request}
+        stackId={stackId}
+        name={label}
+        onDone={focus}
+      />
     </div>
   );
 }
 
-function measureColumns(
-  page: RecordsPage,
-  foot: ReadonlyMap<string, readonly string[]>,
-  mixed: ReadonlySet<string>,
-): Map<string, ColumnMeasure> {
+function measureColumns(page: RecordsPage, { byColumn, mixed }: Totals): Map<string, ColumnMeasure> {
   const places = columnDecimals(page);
   const measures = page.columns.map(({ path, type }) => {
     const decimals = places.get(path) ?? 0;
     const texts = page.items.map(({ cells }) => displayCell(cells[path], { type, decimals }));
     const more = mixed.has(path) ? 5 : 0; // a currency before each value
-    const length = Math.max(
-      0,
-      ...texts.map((text) => text.length + more),
-      mixed.has(path) ? 0 : (foot.get(path)?.[0]?.length ?? 0),
-    );
+    const length = Math.max(0, ...texts.map((text) => text.length + more), totalsLength(byColumn.get(path) ?? []));
     return [path, { length, decimals }] as const;
   });
   return new Map(measures);
 }
 
-const SCROLLBAR = 16; // pixels
-
-function useWindowWidth(): number {
+/** The width of the window, in pixels. */
+function useWidth(): number {
   return useSyncExternalStore(
     (listener) => {
       addEventListener('resize', listener);

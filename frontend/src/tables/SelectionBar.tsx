@@ -1,11 +1,13 @@
 /** What can be done with the selected rows: mark as reviewed, tag, read again, take out of the stack, export. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { CircleCheck, Minus, RotateCw, Tag, Trash2, X } from 'lucide-react';
 import { useState } from 'react';
 import { dataOf, api, fetchFile } from '../api/client';
 import type { Extraction, ReadRow, RecordRow, TableColumn } from '../api/types';
 import { needsPerson, openFields } from '../document/fields/fieldStatus';
 import { withdrawReview } from '../document/MarkReviewed';
+import { deleteDocuments } from '../documents/deletions';
 import { tagsQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
 import { actOnEach } from '../shared/actOnEach';
@@ -13,7 +15,6 @@ import { Button } from '../components/ui/Button';
 import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { ReviewAnyway } from '../shared/ReviewAnyway';
@@ -24,21 +25,20 @@ import { columnLabel } from './gridColumns';
 import { readAgain } from './readAgain';
 import { ExportMenu } from './TableExport';
 import { exportAddress, type TableRequest } from './tableQueries';
-import styles from './Tables.module.css';
 import type { Selection } from './useSelection';
 
 interface Props {
   selection: Selection;
   columns: readonly TableColumn[];
   request: TableRequest;
+  stackId: string | null;
   /** The name of an exported file. */
   name: string;
   /** Called when the bar goes, with the focus in it. */
   onDone: () => void;
 }
 
-export function SelectionBar({ selection, columns, request, name, onDone }: Props) {
-  const stackId = 'stack' in request.of ? request.of.stack : undefined;
+export function SelectionBar({ selection, columns, request, stackId, name, onDone }: Props) {
   const queries = useQueryClient();
   const canWrite = useCanWrite();
   const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
@@ -121,9 +121,9 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
     mutationFn: async (format: string) => {
       const rows = selection.rows.map(({ document_id, path }) => ({ document_id, path }));
       // In the order of the table, whatever its filter: an edited row may no longer match.
-      const { of, list, sort, descending } = request;
+      const { table, list, sort, descending } = request;
       const view = {
-        of,
+        table,
         ...(list !== undefined && { list }),
         ...(sort !== undefined && { sort }),
         ...(descending && { descending }),
@@ -136,8 +136,11 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
   return (
     <>
       {selection.size > 0 && (
-        <div className={styles.selection} role="toolbar" aria-label={t('tables.selectedRows')}>
-          <span role="status">
+        <div
+          className="absolute bottom-24 left-1/2 z-20 flex max-w-[calc(100vw-1rem)] -translate-x-1/2 items-center gap-1 rounded-lg border border-border bg-popover p-1.5 shadow-md max-sm:w-[calc(100vw-1rem)] max-sm:flex-wrap"
+          role="toolbar"
+          aria-label={t('tables.selectedRows')}>
+          <span role="status" className="px-2 font-medium whitespace-nowrap">
             {run.isPending
               ? t('tables.saving', { done, count: run.variables.rows.length })
               : t('tables.selected', { count: selection.size })}
@@ -145,16 +148,18 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
           {canWrite && (
             <>
               <Button
+                kind="quiet"
+                icon={CircleCheck}
                 disabled={run.isPending || unreviewed.length === 0}
                 onClick={() => (open > 0 ? setAsking(true) : markRows())}>
-                <Icon name="check" /> {t('tables.markReviewed')}
+                {t('tables.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (
                 <Menu
                   align="start"
                   trigger={
-                    <Button disabled={run.isPending}>
-                      <Icon name="tag" /> {t('documents.tag')}
+                    <Button kind="quiet" icon={Tag} disabled={run.isPending}>
+                      {t('documents.tag')}
                     </Button>
                   }>
                   {tags.data?.items.map((tag) => (
@@ -163,16 +168,18 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
                       onChoose={() =>
                         run.mutate({ rows: once('document_id'), act: (row) => addTag(row.document_id, tag.id) })
                       }>
-                      <span className={styles.dot} style={{ background: tag.color }} /> {visibleText(tag.name)}
+                      <span className="size-2 rounded-full" style={{ background: tag.color }} /> {visibleText(tag.name)}
                     </MenuItem>
                   ))}
                 </Menu>
               )}
             </>
           )}
-          {canWrite && stackId !== undefined && (
+          {canWrite && stackId !== null && (
             <>
               <Button
+                kind="quiet"
+                icon={RotateCw}
                 disabled={run.isPending || readable.length === 0}
                 onClick={() =>
                   run.mutate({
@@ -181,17 +188,31 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
                     isReading: true,
                   })
                 }>
-                <Icon name="spark" /> {t('tables.readAgain')}
+                {t('tables.readAgain')}
               </Button>
-              <Button disabled={run.isPending} onClick={() => removeRows(stackId)}>
-                <Icon name="minus" /> {t('stacks.remove')}
+              <Button kind="quiet" icon={Minus} disabled={run.isPending} onClick={() => removeRows(stackId)}>
+                {t('stacks.remove')}
               </Button>
             </>
           )}
+          {canWrite && (
+            <Button
+              kind="quiet"
+              danger
+              icon={Trash2}
+              disabled={run.isPending}
+              onClick={() => {
+                deleteDocuments(
+                  once('document_id').map((row) => ({ id: row.document_id, filename: row.filename })),
+                  reload,
+                );
+                clear();
+              }}>
+              {t('common.delete')}
+            </Button>
+          )}
           <ExportMenu isBusy={save.isPending} align="start" onChoose={save.mutate} />
-          <Button kind="quiet" label={t('tables.clearSelection')} onClick={clear}>
-            <Icon name="cross" />
-          </Button>
+          <Button kind="quiet" icon={X} label={t('tables.clearSelection')} onClick={clear} />
         </div>
       )}
       {isAsking && (
@@ -210,7 +231,7 @@ export function SelectionBar({ selection, columns, request, name, onDone }: Prop
         title={t('tables.failedRows', { count: failures.length })}
         open={failures.length > 0}
         onClose={() => setFailures([])}>
-        <ul className={styles.refused}>
+        <ul className="grid max-h-[50vh] gap-1 overflow-auto wrap-anywhere">
           {failures.map((one) => (
             <li key={one}>{one}</li>
           ))}

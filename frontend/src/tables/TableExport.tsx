@@ -1,10 +1,10 @@
 /** A menu that downloads a table as a file, with its filter and order. */
 
 import { useMutation } from '@tanstack/react-query';
+import { Download } from 'lucide-react';
 import { fetchFile } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { saveFile } from '../shared/saveFile';
@@ -36,8 +36,8 @@ export function ExportMenu({
     <Menu
       {...(align && { align })}
       trigger={
-        <Button disabled={isBusy}>
-          <Icon name="download" /> {t('document.export.button')} <Icon name="down" size={12} />
+        <Button icon={Download} disabled={isBusy}>
+          <span className="max-lg:sr-only">{t('document.export.button')}</span>
         </Button>
       }>
       {FORMATS.map((format) => (

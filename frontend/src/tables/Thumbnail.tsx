@@ -4,7 +4,6 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { smallImageQuery } from '../document/documentPageQueries';
 import { Icon } from '../shared/Icon';
-import styles from './Grid.module.css';
 
 const WIDTH = 64; // pixels, the smallest that the API makes
 const DELAY_MS = 150;
@@ -29,8 +28,16 @@ export function Thumbnail({ documentId, isReadable }: { documentId: string; isRe
     };
   }, [image.data]);
   return (
-    <span className={styles.thumbnail} aria-hidden="true">
-      {url === null ? <Icon name="page" size={14} /> : <img src={url} alt="" />}
+    <span
+      className={
+        'grid h-6.5 w-5 shrink-0 place-items-center overflow-hidden rounded-xs border border-border bg-white text-[#868e9b] max-sm:hidden'
+      }
+      aria-hidden="true">
+      {url === null ? (
+        <Icon name="page" size={14} />
+      ) : (
+        <img src={url} alt="" className="size-full object-cover object-top" />
+      )}
     </span>
   );
 }

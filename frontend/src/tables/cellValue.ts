@@ -7,12 +7,14 @@ import { locale, t } from '../shared/i18n';
 
 export type ColumnType = TableColumn['type'];
 
-/** `decimals`: the least decimal places of a number. */
+/** `decimals`: the least decimal places of a number, or with `isExact` as many. */
 export function displayCell(
   cell: RecordCell | undefined,
-  { type, decimals = 0 }: { type: ColumnType; decimals?: number },
+  { type, decimals = 0, isExact = false }: { type: ColumnType; decimals?: number; isExact?: boolean },
 ): string {
   if (cell === undefined || cell.value === null) return '';
+  if (isExact && typeof cell.value === 'number')
+    return formatNumber(cell.value, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals }, cell.quote);
 }
 
@@ -33,13 +35,6 @@ function amountDecimals(cells: readonly (RecordCell | undefined)[]): number {
   const [decimals, count] = [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), [0, 0]);
   const share = numbers.some((cell) => cell?.currency != null) ? 0.1 : 0.5;
   return decimals >= 2 && count >= share * numbers.length ? decimals : 0;
-}
-
-/** Format an amount: with its currency if that is a code such as EUR. */
-export function formatAmount(sum: number, currency: string | null): string {
-  if (currency !== null && /^[A-Z]{3}$/.test(currency)) return formatNumber(sum, { style: 'currency', currency });
-  const text = formatNumber(sum, { maximumFractionDigits: 4 });
-  return currency === null ? text : `${currency} ${text}`;
 }
 
 /** Return a value as spreadsheets read it: a number with the person's decimal separator and no grouping, a date as

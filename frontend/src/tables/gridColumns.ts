@@ -10,8 +10,9 @@ export interface GridColumn extends TableColumn {
   label: string;
   /** Pixels. */
   width: number;
-  /** The least decimal places of its numbers. */
+  /** The least decimal places of its numbers; all of them have as many if `isExact`. */
   decimals: number;
+  isExact: boolean;
 }
 
 /** What the values of a column need: the characters of the longest, and decimal places. */
@@ -20,13 +21,14 @@ export interface ColumnMeasure {
   decimals: number;
 }
 
-/** A person's choice for one table: hidden columns, and the widths of resized ones in pixels. */
+/** A person's choice for one table: hidden columns, the widths of resized ones in pixels, and decimal places. */
 interface Layout {
   hidden: readonly string[];
   widths: Readonly<Record<string, number>>;
+  decimals: Readonly<Record<string, number>>;
 }
 
-const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {} };
+const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {}, decimals: {} };
 const MAX_TABLES = 100;
 /** The least and the most pixels. */
 const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = {
@@ -61,7 +63,8 @@ function readLayout(stored: Partial<Layout> | null): Layout {
   const widths = Object.entries(stored?.widths ?? {}).filter(
     ([, width]) => typeof width === 'number' && width >= MIN_WIDTH && width <= MAX_WIDTH,
   );
-  return { hidden, widths: Object.fromEntries(widths) };
+  const decimals = Object.entries(stored?.decimals ?? {}).filter(([, one]) => Number.isInteger(one) && one >= 0);
+  return { hidden, widths: Object.fromEntries(widths), decimals: Object.fromEntries(decimals) };
 }
 
 export function layoutOf(all: Readonly<Record<string, Layout>>, table: string): Layout {
@@ -107,12 +110,15 @@ export function gridColumns(
   const shown = columns.map((column): GridColumn => {
     const label = columnLabel(column, list);
     const [least, most] = WIDTHS[column.type];
-    const { length = 0, decimals = 0 } = measures.get(column.path) ?? {};
-    const content = Math.max(length * CHARACTER + 52, label.length * CHARACTER + 44);
+    const { length = 0, decimals: usual = 0 } = measures.get(column.path) ?? {};
+    const exact = layout.decimals[column.path];
+    const decimals = exact ?? usual;
+    const content = Math.max(length * CHARACTER + 40, label.length * CHARACTER + 46);
     return {
       ...column,
       label,
       decimals,
+      isExact: exact !== undefined,
       width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)),
     };
   });

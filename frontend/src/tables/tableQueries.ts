@@ -3,27 +3,30 @@
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { RecordsPage } from '../api/types';
-import { TO_REVIEW } from './cellStatus';
+import { TO_REVIEW } from './statuses';
 import { rowMarks } from './rowMarks';
-import { conditionText, type TableView } from './tableView';
+import { conditionText, type RowsView } from './tableView';
 
 /** Rows in a page. */
 export const PAGE = 100;
 /** The most rows that the API returns at once. */
 export const MAX_ROWS = 500;
 
-/** The table of a schema or of a stack. */
-export interface TableRequest extends TableView {
-  of: { schema: string } | { stack: string };
+/** Rows of a table, by the id of its stack or schema. */
+export interface TableRequest extends RowsView {
+  table: string;
+  /** Rows that are being read come first, unless another order is chosen. */
+  readingFirst?: true;
 }
 
 /** Identify the table, whatever its filter and order. */
-export function tableKey({ of, list }: TableRequest): string {
-  return 'stack' in of ? `stack ${of.stack}` : `${of.schema} ${list ?? ''}`;
+export function tableKey({ table, list }: TableRequest): string {
+  return `${table} ${list ?? ''}`;
 }
 
-function idOf(of: TableRequest['of']): string {
-  return 'stack' in of ? of.stack : of.schema;
+/** Return the request without its order: neither totals nor counts depend on it. */
+function unordered({ sort: _, descending: __, byStatus: ___, readingFirst: ____, ...request }: TableRequest) {
+  return request;
 }
 
 export const tablesQuery = queryOptions({
@@ -33,7 +36,16 @@ export const tablesQuery = queryOptions({
   refetchInterval: 60_000,
 });
 
-function queryOf({ list, filter, cells, state, sort, descending, byStatus }: TableView) {
+function queryOf({
+  list,
+  filter,
+  cells,
+  state,
+  sort,
+  descending,
+  byStatus,
+  readingFirst,
+}: Omit<TableRequest, 'table'>) {
   return {
     ...(list !== undefined && { list }),
     ...(filter !== undefined && { filter: filter.map(conditionText) }),
@@ -41,15 +53,16 @@ function queryOf({ list, filter, cells, state, sort, descending, byStatus }: Tab
     ...(cells !== undefined && { cell_status: cells === 'to_review' ? [...TO_REVIEW] : [cells] }),
     ...(sort !== undefined && { sort, descending: descending === true }),
     ...(byStatus === true && { by_status: true }),
+    ...(readingFirst === true && sort === undefined && byStatus === undefined && { reading_first: true }),
   };
 }
 
 async function fetchRows(
-  { of, ...request }: TableRequest,
-  more: { limit: number; offset?: number; totals?: boolean; marks?: boolean },
+  { table, ...request }: TableRequest,
+  more: { limit: number; offset?: number; totals?: boolean; marks?: boolean; column?: string },
   signal: AbortSignal,
 ): Promise<RecordsPage> {
-  const params = { path: { table_id: idOf(of) }, query: { ...queryOf(request), ...more } };
+  const params = { path: { table_id: table }, query: { ...queryOf(request), ...more } };
   return (await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }))) as RecordsPage;
 }
 
@@ -80,26 +93,47 @@ export const firstRowsQuery = (request: TableRequest) =>
     gcTime: 0,
   });
 
-/** The number of rows with cells that a person should look at. */
-export const openRowsQuery = ({ sort: _, descending: __, byStatus: ___, ...request }: TableRequest) =>
+/** The number of rows; with `column`, of those with a cell of the statuses in it. */
+export const countQuery = (request: TableRequest, column?: string) =>
   queryOptions({
-    queryKey: ['records', 'totals', 'open', request],
-    queryFn: async ({ signal }) => (await fetchRows({ ...request, cells: 'to_review' }, { limit: 1 }, signal)).total,
+    queryKey: ['records', 'totals', 'count', unordered(request), column ?? null],
+    queryFn: async ({ signal }) =>
+      (await fetchRows(unordered(request), { limit: 1, ...(column !== undefined && { column }) }, signal)).total,
     staleTime: 60_000,
   });
 
-/** The totals of the number columns. They don't depend on the order. */
-export const totalsQuery = ({ sort: _, descending: __, byStatus: ___, ...request }: TableRequest) =>
+/** The totals of the number columns. */
+export const totalsQuery = (request: TableRequest) =>
   queryOptions({
-    queryKey: ['records', 'totals', request],
-    queryFn: async ({ signal }) => (await fetchRows(request, { limit: 1, totals: true }, signal)).totals,
+    queryKey: ['records', 'totals', unordered(request)],
+    queryFn: async ({ signal }) => (await fetchRows(unordered(request), { limit: 1, totals: true }, signal)).totals,
     staleTime: 60_000,
+  });
+
+/** The rows by the value of a column, with sums. */
+export const groupsQuery = (request: TableRequest, by: string) =>
+  queryOptions({
+    queryKey: ['records', 'totals', 'groups', unordered(request), by],
+    queryFn: ({ signal }) => {
+      const { table, ...view } = unordered(request);
+      const params = { path: { table_id: table }, query: { ...queryOf(view), by } };
+      return dataOf(api.GET('/api/tables/{table_id}/groups', { params, signal }));
+    },
+    staleTime: 60_000,
+  });
+
+export const savedViewsQuery = (table: string) =>
+  queryOptions({
+    queryKey: ['records', 'views', table],
+    queryFn: async ({ signal }) =>
+      (await dataOf(api.GET('/api/tables/{table_id}/views', { params: { path: { table_id: table } }, signal }))).items,
+    staleTime: 30_000,
   });
 
 /** Return the address of a table's export. */
-export function exportAddress(request: TableRequest, format: string): string {
+export function exportAddress({ table, ...view }: TableRequest, format: string): string {
   const params = new URLSearchParams({ format });
-  for (const [name, value] of Object.entries(queryOf(request)))
+  for (const [name, value] of Object.entries(queryOf(view)))
     for (const one of [value].flat()) params.append(name, String(one));
-  return `/api/tables/${encodeURIComponent(idOf(request.of))}/export?${params}`;
+  return `/api/tables/${encodeURIComponent(table)}/export?${params}`;
 }

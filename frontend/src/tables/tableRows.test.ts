@@ -3,7 +3,8 @@
 import { expect, test } from 'vitest';
 import type { Extraction, RecordCell, RecordRow, RecordsPage } from '../api/types';
 import { t } from '../shared/i18n';
-import { CELL_STATUSES, cellStatus, cellStatusText, needsLook, rowStatus } from './cellStatus';
+import { cellStatus, cellStatusText, needsLook, rowStatus } from './cellStatus';
+import { CELL_STATUSES } from './statuses';
 import { cellPath, columnLabel, gridColumns } from './gridColumns';
 import { exportAddress } from './tableQueries';
 import { conditionText, nextSort, parseTableView } from './tableView';
@@ -131,7 +132,7 @@ test.each([
 });
 
 test('the filter of what is to be reviewed asks for the statuses that a person should look at', () => {
-  const address = exportAddress({ of: { stack: 's' }, ...parseTableView({ cells: 'to_review' }) }, 'csv');
+  const address = exportAddress({ table: 's', ...parseTableView({ cells: 'to_review' }) }, 'csv');
   const asked = new URL(address, 'http://x').searchParams.getAll('cell_status');
   const counted = CELL_STATUSES.filter((status) => needsLook(cell({ status })));
   expect(asked.toSorted()).toEqual(counted.toSorted());
@@ -160,11 +161,13 @@ test('text columns fill the space; resized columns keep their width', () => {
     { path: 'b', type: 'number', title: null },
     { path: 'c', type: 'text', title: null },
   ] as const;
-  const widths = gridColumns(columns, { hidden: [], widths: { c: 70 } }, new Map(), 400).map(({ width }) => width);
+  const widths = gridColumns(columns, { decimals: {}, hidden: [], widths: { c: 70 } }, new Map(), 400).map(
+    ({ width }) => width,
+  );
   expect(widths).toEqual([234, 96, 70]);
   const long = new Map([['a', { length: 40, decimals: 0 }]]);
   const [narrow, cut] = [400, 300].map((available) =>
-    gridColumns(columns, { hidden: [], widths: {} }, long, available).map(({ width }) => width),
+    gridColumns(columns, { decimals: {}, hidden: [], widths: {} }, long, available).map(({ width }) => width),
   );
   expect(narrow).toEqual([200, 96, 104]);
   expect(cut).toEqual([260, 96, 104]); // they would not fit: the table is scrolled

@@ -1,7 +1,7 @@
 /** What a table shows: its rows, filter and order. It is part of the address, so that it can be linked to. */
 
 import type { RecordRow, TableColumn } from '../api/types';
-import { CELL_STATUSES, ROW_STATUSES, type CellFilter } from './cellStatus';
+import { CELL_STATUSES, type CellFilter, ROW_STATES } from './statuses';
 
 /** The operators of the API. */
 export const OPERATORS = ['=', '!=', '<', '<=', '>', '>=', 'contains', 'exists', 'missing'] as const;
@@ -14,7 +14,8 @@ export interface Condition {
   value?: string;
 }
 
-export interface TableView {
+/** Which rows, in which order. */
+export interface RowsView {
   /** A list of the schema: its items are the rows. */
   list?: string;
   filter?: readonly Condition[];
@@ -28,6 +29,20 @@ export interface TableView {
   byStatus?: true;
 }
 
+export interface TableView extends RowsView {
+  /** Groups of rows by this column, with sums, in place of the rows. */
+  group?: string;
+  /** Hidden columns; without, those that the person has hidden in this browser. */
+  hidden?: readonly string[];
+  /** The id of the saved view that was opened. */
+  view?: string;
+}
+
+/** Return which rows a view shows. */
+export function rowsOf({ group: _, hidden: __, view: ___, ...rows }: TableView): RowsView {
+  return rows;
+}
+
 /** Parse the search parameters of an address; drop invalid ones. */
 export function parseTableView({
   list,
@@ -37,6 +52,9 @@ export function parseTableView({
   sort,
   descending,
   byStatus,
+  group,
+  hidden,
+  view,
 }: Record<string, unknown>): TableView {
   const conditions = Array.isArray(filter) ? filter.filter(isCondition) : [];
   return {
@@ -46,9 +64,12 @@ export function parseTableView({
       (typeof cells === 'string' && (CELL_STATUSES as readonly string[]).includes(cells))) && {
       cells: cells as CellFilter,
     }),
-    ...(typeof state === 'string' && Object.hasOwn(ROW_STATUSES, state) && { state: state as RecordRow['status'] }),
+    ...((ROW_STATES as readonly unknown[]).includes(state) && { state: state as RecordRow['status'] }),
     ...(typeof sort === 'string' && sort !== '' && { sort, ...(descending === true && { descending }) }),
     ...(byStatus === true && sort === undefined && { byStatus }),
+    ...(typeof group === 'string' && group !== '' && { group }),
+    ...(Array.isArray(hidden) && { hidden: hidden.filter((path) => typeof path === 'string') }),
+    ...(typeof view === 'string' && { view }),
   };
 }
 

@@ -8,10 +8,10 @@ import type { Change, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, T
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { proposalOf } from '../document/fields/proposals';
-import { useDecisions, type Seen } from '../document/fields/useDecisions';
+import { type Decisions, type Seen, useDecisions } from '../document/fields/useDecisions';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { cellStatusText } from './cellStatus';
+import { cellStatusText, isRead } from './cellStatus';
 import { cellPath, type GridColumn } from './gridColumns';
 
 export interface CellEdit {
@@ -55,7 +55,8 @@ export function useCellEdits() {
     },
     [changed, queries],
   );
-  const { write, confirm, decideProposals, settled, undo, canUndo } = useDecisions({ seen, mark, changed });
+  const decisions = useDecisions({ seen, mark, changed });
+  const { write, confirm, decideProposals, settled, undo, undoBatch, canUndo } = decisions;
 
   const pathOf = ({ row, column }: Pick<CellEdit, 'row' | 'column'>) =>
     row.cells[column.path]?.path ?? cellPath(column.path, row.path);
@@ -91,11 +92,14 @@ export function useCellEdits() {
   const report = (error: unknown) => void toast(errorMessage(error), { urgent: true });
   return {
     canUndo,
+    /** Undo the last change; all that were made together. */
     undo,
+    undoBatch,
     settled,
-    /** Undo the last `count` changes. */
-    undoLast(count: number): void {
-      for (let left = count; left > 0; left -= 1) undo();
+    /** The decisions of a person who sees this row. */
+    decisionsOf(row: RecordRow): Decisions {
+      if (isRead(row)) look(row);
+      return decisions;
     },
     conflicts,
     /** Save the person's value in place of the other one, which they have seen. */
@@ -109,21 +113,24 @@ export function useCellEdits() {
       await write(one.row.extraction_id, one.path, one.value, { was: one.now, onError });
     },
     keepTheirs: dropConflict,
-    write(edit: CellEdit, onError: (error: unknown) => void = report): Promise<boolean> {
+    /** `batch`: those of the same one are undone together. */
+    write(edit: CellEdit, onError: (error: unknown) => void = report, batch?: symbol): Promise<boolean> {
       look(edit.row);
       const [path, was] = [pathOf(edit), edit.row.cells[edit.column.path]?.value ?? null];
       return write(edit.row.extraction_id, path, edit.value, {
         was,
         onError: (error) => void refuse(edit, path, error, onError),
+        batch,
       });
     },
-    confirm({ row, column }: Pick<CellEdit, 'row' | 'column'>): Promise<boolean> {
+    confirm({ row, column }: Pick<CellEdit, 'row' | 'column'>, batch?: symbol): Promise<boolean> {
       look(row);
       const edit = { row, column, value: row.cells[column.path]?.value ?? null };
       const path = pathOf(edit);
       return confirm(row.extraction_id, path, {
         was: edit.value,
         onError: (error) => void refuse(edit, path, error, report),
+        batch,
       });
     },
     /** Accept or reject what is proposed for a cell, as its source shows it; undefined: it shows no proposal. */

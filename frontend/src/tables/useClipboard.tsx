@@ -10,9 +10,9 @@ import { t } from '../shared/i18n';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { copiedText, parseCell } from './cellValue';
-import type { CellRange } from './Grid';
+import type { CellRange } from './grid';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
-import { isRead, rowStatus } from './cellStatus';
+import { isRead, rowStatusText } from './cellStatus';
 import { NotSavedDialog } from './NotSavedDialog';
 import { formatTsv, parseTsv } from './tsv';
 import type { CellEdit, useCellEdits } from './useCellEdits';
@@ -42,9 +42,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     if (column < DOCUMENT) return '';
     if (column === DOCUMENT) return row.filename;
     const one = columns[column - FIRST];
-    return one === undefined
-      ? t(`tables.rowStatuses.${rowStatus(row).status}`)
-      : copiedText(row.cells[one.path]?.value);
+    return one === undefined ? rowStatusText(row) : copiedText(row.cells[one.path]?.value);
   };
 
   /** Copy the range of cells; of one cell, the selected rows if there are any. */
@@ -116,15 +114,17 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
   function save(changes: readonly CellEdit[], problems: readonly string[]) {
     setAsking(null);
     setRefused(problems);
-    return change(changes, 'tables.changedCells', (edit) =>
-      edits.write(edit, (error) =>
-        setRefused((before) => [...before, place(edit.row, edit.column, errorMessage(error))]),
+    return change(changes, 'tables.changedCells', (edit, batch) =>
+      edits.write(
+        edit,
+        (error) => setRefused((before) => [...before, place(edit.row, edit.column, errorMessage(error))]),
+        batch,
       ),
     );
   }
 
-  function undo(count: number) {
-    edits.undoLast(count);
+  function undo(batch: symbol) {
+    edits.undoBatch(batch);
     focus();
   }
 
@@ -132,11 +132,12 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
   async function change(
     changes: readonly CellEdit[],
     message: 'tables.changedCells' | 'tables.confirmedCells',
-    act: (edit: CellEdit) => Promise<boolean>,
+    act: (edit: CellEdit, batch: symbol) => Promise<boolean>,
   ) {
     let done = 0;
+    const batch = Symbol(message);
     const results = changes.map((edit) =>
-      act(edit).finally(() => {
+      act(edit, batch).finally(() => {
         done += 1;
         if (changes.length > 1) setSaving({ done, of: changes.length });
       }),
@@ -146,7 +147,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     if (changes.length > 1)
       toast(t(message, { count }), {
         seconds: 12,
-        ...(count > 0 && { action: { label: t('common.undo'), act: () => undo(count) } }),
+        ...(count > 0 && { action: { label: t('common.undo'), act: () => undo(batch) } }),
       });
   }
 

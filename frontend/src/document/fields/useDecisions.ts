@@ -23,6 +23,8 @@ interface Decision {
   saved?: { before: number; after: number; wasLocked: boolean };
   /** It is being undone. */
   isUndoing: boolean;
+  /** Those of the same batch are undone together. */
+  batch: symbol | undefined;
 }
 
 /** The part of an extraction that a decision is based on. */
@@ -44,6 +46,8 @@ interface How {
   value?: unknown;
   /** It cannot be undone. */
   isFinal?: boolean;
+  /** Decisions of the same batch are undone together. */
+  batch?: symbol | undefined;
   /** Called if it cannot be saved, in place of a toast. */
   onError?: ((error: unknown) => void) | undefined;
 }
@@ -91,7 +95,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
   /** Return whether it was saved. */
   const decide = useCallback(
     (id: string, path: string, ask: (current: Seen) => Promise<unknown>, how: How = {}): Promise<boolean> => {
-      const one: Decision = { extractionId: id, path, isUndoing: false };
+      const one: Decision = { extractionId: id, path, isUndoing: false, batch: how.batch };
       const drop = () => keep((before) => before.filter((other) => other !== one));
       mark(id, path, true);
       keep((before) => [...before, one]);
@@ -191,46 +195,59 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
     [decide],
   );
 
-  /** Undo the last decision once it is saved. Return it; undefined if there is none. */
-  const undo = useCallback((): Pick<Decision, 'extractionId' | 'path'> | undefined => {
-    const last = latest.current.findLast((one) => !one.isUndoing);
-    if (last === undefined) return undefined;
-    last.isUndoing = true;
-    void enqueue(async () => {
-      if (last.saved === undefined) return; // saving failed
-      const { before, after, wasLocked } = last.saved;
-      const path = { extraction_id: last.extractionId };
-      try {
-        let version = after;
-        let isLocked = true;
-        if (before !== after) {
-          const header = { 'if-match': `"${after}"` };
-          const params = { path, header };
-          const back = (await dataOf(
-            api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }),
-          )) as ChangedExtraction;
-          put(back);
-          version = back.version;
-          isLocked = back.locks[last.path] !== undefined; // false if the restored version has no value here
+  const undoOne = useCallback(
+    (last: Decision): void => {
+      last.isUndoing = true;
+      void enqueue(async () => {
+        if (last.saved === undefined) return; // saving failed
+        const { before, after, wasLocked } = last.saved;
+        const path = { extraction_id: last.extractionId };
+        try {
+          let version = after;
+          let isLocked = true;
+          if (before !== after) {
+            const header = { 'if-match': `"${after}"` };
+            const params = { path, header };
+            const back = (await dataOf(
+              api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }),
+            )) as ChangedExtraction;
+            put(back);
+            version = back.version;
+            isLocked = back.locks[last.path] !== undefined; // false if the restored version has no value here
+          }
+          // Restoring a version does not remove locks.
+          if (!wasLocked && isLocked) {
+            const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
+            put((await dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
+          }
+          // The previous decision led to the same values, which now have a newer version.
+          for (const { extractionId, saved } of latest.current) {
+            if (extractionId === last.extractionId && saved?.after === before) saved.after = version;
+          }
+          keep((decisions) => decisions.filter((one) => one !== last));
+          mark(last.extractionId, last.path, false);
+        } catch (error) {
+          last.isUndoing = false;
+          toast(errorMessage(error), { urgent: true });
         }
-        // Restoring a version does not remove locks.
-        if (!wasLocked && isLocked) {
-          const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
-          put((await dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
-        }
-        // The previous decision led to the same values, which now have a newer version.
-        for (const { extractionId, saved } of latest.current) {
-          if (extractionId === last.extractionId && saved?.after === before) saved.after = version;
-        }
-        keep((decisions) => decisions.filter((one) => one !== last));
-        mark(last.extractionId, last.path, false);
-      } catch (error) {
-        last.isUndoing = false;
-        toast(errorMessage(error), { urgent: true });
-      }
-    });
-    return last;
-  }, [enqueue, keep, mark, put]);
+      });
+    },
+    [enqueue, keep, mark, put],
+  );
+
+  const undoBatch = useCallback(
+    (batch: symbol | undefined): Pick<Decision, 'extractionId' | 'path'> | undefined => {
+      const open = latest.current.filter((one) => !one.isUndoing && (batch === undefined || one.batch === batch));
+      const last = open.at(-1);
+      if (last === undefined) return undefined;
+      for (const one of open.toReversed())
+        if (one === last || (last.batch !== undefined && one.batch === last.batch)) undoOne(one);
+      return last;
+    },
+    [undoOne],
+  );
+  /** Undo the last decision once it is saved, with its batch. Return it; undefined if there is none. */
+  const undo = useCallback(() => undoBatch(undefined), [undoBatch]);
 
   /** Resolves when all decisions are saved or have failed. */
   const settled = useCallback(() => chain.last.catch(() => undefined), [chain]);
@@ -249,7 +266,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       ),
     [decide],
   );
-  return { canUndo: decided.length > 0, settled, write, confirm, unlock, decideProposals, undo };
+  return { canUndo: decided.length > 0, settled, write, confirm, unlock, decideProposals, undo, undoBatch };
 }
 
 export type Decisions = ReturnType<typeof useDecisions>;

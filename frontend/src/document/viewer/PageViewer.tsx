@@ -35,12 +35,14 @@ interface Props {
   chosen: string | null;
   place: ScrollTarget;
   onChoose: (path: string) => void;
+  /** In a narrow place: larger than the width, with the right edge of the location in view, so that its label is too. */
+  initialZoom?: number;
 }
 
-export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }: Props) {
+export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, initialZoom = 1 }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [room, setRoom] = useState(0);
-  const [zoom, setZoom] = useState(1);
+  const [zoom, setZoom] = useState(initialZoom);
   const [ratios, setRatios] = useState<ReadonlyMap<number, number>>(new Map());
   const width = Math.max(200, Math.round(Math.min(room - 2 * GAP, 1100) * zoom));
   const ratioOf = (number: number) => ratios.get(number) ?? ratios.values().next().value ?? Math.SQRT2;
@@ -94,7 +96,9 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose }
       bottom < element.scrollTop + element.clientHeight - TOOLBAR_HEIGHT;
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
     if (box !== undefined && width > element.clientWidth) {
-      element.scrollTo({ left: ((box[0] + box[2]) / 2) * width - element.clientWidth / 2 });
+      const [middle, right] = [((box[0] + box[2]) / 2) * width, box[2] * width];
+      const isNarrow = initialZoom > 1 && (box[2] - box[0]) * width < element.clientWidth / 2;
+      element.scrollTo({ left: isNarrow ? right + 48 - element.clientWidth : middle - element.clientWidth / 2 });
     }
     landed.current = { at, page, top, isFinal };
   });

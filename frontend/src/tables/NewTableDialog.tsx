@@ -13,9 +13,8 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { columnConflict } from './columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
 import { DocumentPicker } from './DocumentPicker';
-import styles from './Stacks.module.css';
 
-export function NewStackDialog({ onClose }: { onClose: () => void }) {
+export function NewTableDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [name, setName] = useState('');
@@ -38,19 +37,20 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
     onSuccess: ({ id }) => {
       upload(files, id);
       void queries.invalidateQueries({ queryKey: ['stacks'] });
-      void navigate({ to: '/stacks/$stackId', params: { stackId: id } });
+      void queries.invalidateQueries({ queryKey: ['records', 'tables'] });
+      void navigate({ to: '/tables/$tableId', params: { tableId: id } });
     },
   });
   const canCreate = name.trim() !== '' && !create.isPending && (isSuggested || columnConflict(columns) === null);
   return (
     <Dialog title={t('stacks.new')} open onClose={onClose} isWide>
       <form
-        className={styles.form}
+        className="grid gap-3 [&_fieldset]:grid [&_fieldset]:gap-2 [&_legend]:mb-1 [&_legend]:font-semibold"
         onSubmit={(event) => {
           event.preventDefault();
           if (canCreate) create.mutate();
         }}>
-        <label>
+        <label className="grid gap-1">
           <span>{t('stacks.name')}</span>
           <input
             value={name}
@@ -75,7 +75,7 @@ export function NewStackDialog({ onClose }: { onClose: () => void }) {
         </fieldset>
         <fieldset>
           <legend>{t('areas.documents')}</legend>
-          <div className={styles.sources}>
+          <div className="flex flex-wrap items-center gap-2">
             <Button onClick={() => chooser.current?.click()}>
               <Icon name="upload" /> {t('stacks.uploadFiles')}
             </Button>

@@ -1,13 +1,12 @@
 /** Edits the columns of a stack. */
 
-import { useId } from 'react';
+import { useEffect, useId, useRef } from 'react';
 import type { StackColumn } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { columnConflict } from './columnConflict';
-import styles from './Stacks.module.css';
 
 const TYPES = ['text', 'number', 'date', 'boolean', 'currency'] as const;
 const MAX_COLUMNS = 200; // of the API
@@ -30,13 +29,20 @@ export function ColumnsEditor({ columns, onChange }: Props) {
     onChange(columns.map((one, at) => (at === index ? { ...one, ...to } : one)));
   const conflict = columnConflict(columns);
   const message = useId();
+  // A new column is named next.
+  const rows = useRef<HTMLDivElement>(null);
+  const isAdding = useRef(false);
+  useEffect(() => {
+    if (isAdding.current) [...rows.current!.querySelectorAll<HTMLElement>('[role=group] > input')].at(-2)?.focus();
+    isAdding.current = false;
+  }, [columns.length]);
   return (
-    <div className={styles.columns}>
+    <div ref={rows} className="grid justify-items-start gap-2">
       <p className="muted">{t('stacks.columnsHint')}</p>
       {columns.map((column, index) => (
         <div
           key={index}
-          className={styles.column}
+          className="grid w-full gap-2 max-sm:border-b max-sm:border-line max-sm:pb-2 sm:grid-cols-[minmax(0,1fr)_8.75rem_10rem_minmax(0,1.4fr)_auto]"
           role="group"
           aria-label={t('stacks.columnNumber', { number: index + 1 })}>
           <input
@@ -48,32 +54,32 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             value={column.name}
             onChange={({ target }) => change(index, { name: target.value })}
           />
-          <select
-            aria-label={t('stacks.columnType')}
-            value={column.type}
-            onChange={({ target }) => change(index, { type: target.value as StackColumn['type'], unit: null })}>
-            {TYPES.map((type) => (
-              <option key={type} value={type}>
-                {t(`stacks.types.${type}`)}
-              </option>
-            ))}
-          </select>
-          {column.type === 'number' && (
+          <span className="flex gap-2 [&>select]:min-w-0 [&>select]:flex-1">
             <select
-              className={styles.unit}
-              aria-label={t('stacks.columnUnit')}
-              value={UNITS.find((unit) => unit.toLowerCase() === column.unit?.toLowerCase()) ?? ''}
-              onChange={({ target }) => change(index, { unit: target.value === '' ? null : target.value })}>
-              <option value="">{t('stacks.noUnit')}</option>
-              {UNITS.map((unit) => (
-                <option key={unit} value={unit}>
-                  {WRITTEN[unit] ?? unit}
+              aria-label={t('stacks.columnType')}
+              value={column.type}
+              onChange={({ target }) => change(index, { type: target.value as StackColumn['type'], unit: null })}>
+              {TYPES.map((type) => (
+                <option key={type} value={type}>
+                  {t(`stacks.types.${type}`)}
                 </option>
               ))}
             </select>
-          )}
+            {column.type === 'number' && (
+              <select
+                aria-label={t('stacks.columnUnit')}
+                value={UNITS.find((unit) => unit.toLowerCase() === column.unit?.toLowerCase()) ?? ''}
+                onChange={({ target }) => change(index, { unit: target.value === '' ? null : target.value })}>
+                <option value="">{t('stacks.noUnit')}</option>
+                {UNITS.map((unit) => (
+                  <option key={unit} value={unit}>
+                    {WRITTEN[unit] ?? unit}
+                  </option>
+                ))}
+              </select>
+            )}
+          </span>
           <select
-            className={styles.unit}
             aria-label={t('stacks.columnRequired')}
             value={String(column.required ?? '')}
             onChange={({ target }) =>
@@ -84,7 +90,6 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             <option value="false">{t('stacks.isOptional')}</option>
           </select>
           <input
-            className={styles.meaning}
             aria-label={t('stacks.columnDescription')}
             placeholder={t('stacks.columnDescriptionHint')}
             maxLength={2000}
@@ -100,14 +105,19 @@ export function ColumnsEditor({ columns, onChange }: Props) {
         </div>
       ))}
       {conflict !== null && (
-        <p id={message} className={styles.conflict} role="alert">
+        <p id={message} className="text-bad" role="alert">
           {t('stacks.sameColumns', {
             one: visibleText(columns[conflict[0]]!.name),
             other: visibleText(columns[conflict[1]]!.name),
           })}
         </p>
       )}
-      <Button disabled={columns.length >= MAX_COLUMNS} onClick={() => onChange([...columns, EMPTY_COLUMN])}>
+      <Button
+        disabled={columns.length >= MAX_COLUMNS}
+        onClick={() => {
+          isAdding.current = true;
+          onChange([...columns, EMPTY_COLUMN]);
+        }}>
         <Icon name="plus" /> {t('stacks.addColumn')}
       </Button>
     </div>

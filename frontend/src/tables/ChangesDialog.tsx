@@ -16,7 +16,6 @@ import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { changeState, isVisible, misfit } from './replacedValue';
 import { replacedQuery } from './stackQueries';
-import styles from './Stacks.module.css';
 
 export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
   const replaced = useQuery(replacedQuery(stack.id));
@@ -39,7 +38,7 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
             {alike > 0 && ` ${t('stacks.alike', { count: alike })}`}
           </p>
           {shown.length > 0 && (
-            <table className={styles.changes}>
+            <table className="w-full border-collapse text-left max-sm:block max-sm:[&_thead]:hidden max-sm:[&_tr]:grid max-sm:[&_tr]:py-2 [&_td]:p-2 [&_td]:wrap-anywhere [&_th]:p-2 [&_th]:font-normal [&_tr]:border-b [&_tr]:border-line">
               <thead>
                 <tr>
                   <th>{t('tables.document')}</th>
@@ -98,12 +97,12 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
       <td title={visibleText(one.path)}>{field}</td>
       <td data-label={t('stacks.oldValue')}>
         <Old>{valueText(one.old)}</Old>
-        {why !== null && <small className={styles.misfit}>{t(`stacks.misfits.${why}`)}</small>}
+        {why !== null && <small className="block text-muted-foreground">{t(`stacks.misfits.${why}`)}</small>}
       </td>
       <td data-label={t('stacks.newValue')}>
         <New>{valueText(one.new)}</New>
       </td>
-      <td className={styles.decide}>
+      <td className="text-right [&>*]:m-0.5">
         {state !== 'current' && (
           <span>
             {state === 'changed'

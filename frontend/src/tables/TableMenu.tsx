@@ -1,7 +1,8 @@
-/** Renames or deletes a stack. */
+/** What can be done with the table of a stack as a whole. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import { CircleHelp, Columns3, Ellipsis, History, MessageSquareText, Pencil, Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Stack } from '../api/types';
@@ -9,18 +10,25 @@ import { Button } from '../components/ui/Button';
 import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
-import { Menu, MenuItem } from '../components/ui/Menu';
+import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
-import styles from './Stacks.module.css';
 
-export function StackMenu({ stack }: { stack: Stack }) {
+interface Props {
+  stack: Stack;
+  canWrite: boolean;
+  /** A run changes the table. */
+  isRunning: boolean;
+  onShow: (dialog: 'changes' | 'columns' | 'words') => void;
+}
+
+export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [asked, setAsked] = useState<'rename' | 'delete' | null>(null);
   const [name, setName] = useState('');
   const params = { path: { stack_id: stack.id } };
-  const renamed = () => queries.invalidateQueries({ queryKey: ['stacks'] });
+  const renamed = () =>
+    Promise.all([['stacks'], ['records', 'tables']].map((queryKey) => queries.invalidateQueries({ queryKey })));
   const rename = useMutation({
     mutationFn: () => api.PATCH('/api/stacks/{stack_id}', { params, body: { name: name.trim() } }),
     onSuccess: () => {
@@ -31,32 +39,54 @@ export function StackMenu({ stack }: { stack: Stack }) {
   const remove = useMutation({
     mutationFn: () => api.DELETE('/api/stacks/{stack_id}', { params }),
     onSuccess: async () => {
-      await navigate({ to: '/stacks' });
-      await queries.invalidateQueries({ queryKey: ['stacks', 'list'] });
+      await navigate({ to: '/tables' });
+      await Promise.all(
+        [
+          ['stacks', 'list'],
+          ['records', 'tables'],
+        ].map((queryKey) => queries.invalidateQueries({ queryKey })),
+      );
     },
   });
   return (
     <>
-      <Menu
-        trigger={
-          <Button kind="quiet" label={t('stacks.actions')}>
-            <Icon name="more" />
-          </Button>
-        }>
-        <MenuItem
-          onChoose={() => {
-            setName(stack.name);
-            setAsked('rename');
-          }}>
-          <Icon name="pencil" /> {t('stacks.rename')}
+      <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('stacks.actions')} />}>
+        {canWrite && (
+          <>
+            <MenuItem icon={Columns3} disabled={isRunning} onChoose={() => onShow('columns')}>
+              {t('stacks.columns')}
+            </MenuItem>
+            <MenuItem icon={MessageSquareText} disabled={isRunning} onChoose={() => onShow('words')}>
+              {t('stacks.changeInWords')}
+            </MenuItem>
+            <MenuItem icon={CircleHelp} onChoose={() => void navigate({ to: '/ask', search: { stack: stack.id } })}>
+              {t('stacks.ask')}
+            </MenuItem>
+          </>
+        )}
+        <MenuItem icon={History} disabled={stack.run === null || isRunning} onChoose={() => onShow('changes')}>
+          {t('stacks.changes')}
         </MenuItem>
-        <MenuItem onChoose={() => setAsked('delete')}>
-          <Icon name="bin" /> {t('common.delete')}
-        </MenuItem>
+        {canWrite && (
+          <>
+            <MenuSeparator />
+            <MenuItem
+              icon={Pencil}
+              onChoose={() => {
+                setName(stack.name);
+                setAsked('rename');
+              }}>
+              {t('stacks.rename')}
+            </MenuItem>
+            <MenuItem icon={Trash2} danger onChoose={() => setAsked('delete')}>
+              {t('common.delete')}
+            </MenuItem>
+          </>
+        )}
       </Menu>
       <Dialog title={t('stacks.rename')} open={asked === 'rename'} onClose={() => setAsked(null)}>
         <form
-          className={styles.form}
+          className="grid gap-3"
           onSubmit={(event) => {
             event.preventDefault();
             if (name.trim() !== '' && !rename.isPending) rename.mutate();

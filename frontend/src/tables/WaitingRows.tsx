@@ -16,8 +16,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage, Notice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { firstRowsQuery } from '../tables/tableQueries';
-import styles from './Stacks.module.css';
+import { firstRowsQuery } from './tableQueries';
 
 export function WaitingRows({ stack }: { stack: Stack }) {
   const { id: stackId } = stack;
@@ -30,7 +29,7 @@ export function WaitingRows({ stack }: { stack: Stack }) {
   return (
     <>
       <Notice>
-        <div className={styles.waiting}>
+        <div className="flex flex-wrap items-center gap-3">
           <span>{t('stacks.rowsWait', { count: Math.max(count, runs.length) })}</span>
           {refusal !== null && <span className="muted">{t(`approvals.refusals.${refusal}`)}</span>}
           {runs.length > 0 && (
@@ -47,7 +46,7 @@ export function WaitingRows({ stack }: { stack: Stack }) {
 
 function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: readonly Run[]; onClose: () => void }) {
   const queries = useQueryClient();
-  const rows = useQuery(firstRowsQuery({ of: { stack: stack.id }, state: 'awaiting_approval' }));
+  const rows = useQuery(firstRowsQuery({ table: stack.id, state: 'awaiting_approval' }));
   const names = new Map(rows.data?.map((row) => [row.document_id, visibleText(row.filename)]));
   const nameOf = (run: Run) => names.get(run.document_id ?? '') ?? t('approvals.document');
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
@@ -95,7 +94,7 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
         refusal !== null && <Notice kind="unsure">{t(`approvals.refusals.${refusal}`)}</Notice>
       )}
       <div
-        className={styles.waitingRows}
+        className="max-h-[45vh] overflow-auto rounded-md border border-border [&_dl]:flex [&_dl]:flex-wrap [&_dl]:gap-x-4 [&_dl>div]:flex [&_dl>div]:gap-1 [&_dt]:text-muted-foreground [&_li]:grid [&_li]:grid-cols-[auto_minmax(0,1fr)] [&_li]:gap-2 [&_li]:border-b [&_li]:border-line [&_li]:px-3 [&_li]:py-2"
         tabIndex={0}
         role="group"
         aria-label={t('stacks.rowsToApprove', { count: runs.length })}>
@@ -156,7 +155,7 @@ export function Summary({
       {failed.length > 0 && (
         <>
           <p>{t('stacks.rowsFailed', { count: failed.length })}</p>
-          <ul className={styles.failed}>
+          <ul className="max-h-32 overflow-auto pl-4 wrap-anywhere">
             {failed.map((one, index) => (
               <li key={index}>{one}</li>
             ))}

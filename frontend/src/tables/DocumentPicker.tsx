@@ -8,7 +8,6 @@ import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
-import styles from './Stacks.module.css';
 
 interface Props {
   chosen: ReadonlySet<string>;
@@ -25,7 +24,7 @@ export function DocumentPicker({ chosen, onChoose }: Props) {
   const documents = listed.data?.pages.flatMap((page) => page.items) ?? [];
   const isAll = documents.length > 0 && documents.every(({ id }) => chosen.has(id));
   return (
-    <div className={styles.picker}>
+    <div className="grid gap-2 [&_label]:flex [&_label]:min-h-7 [&_label]:items-center [&_label]:gap-2">
       <input
         type="search"
         aria-label={t('documents.searchByName')}
@@ -51,7 +50,11 @@ export function DocumentPicker({ chosen, onChoose }: Props) {
             />
             {t('stacks.chooseAll', { count: documents.length })}
           </label>
-          <div className={styles.choices} role="group" aria-label={t('areas.documents')} tabIndex={0}>
+          <div
+            className="max-h-64 overflow-auto rounded-md border border-border px-2"
+            role="group"
+            aria-label={t('areas.documents')}
+            tabIndex={0}>
             {documents.map((document) => (
               <label key={document.id}>
                 <input
@@ -65,7 +68,7 @@ export function DocumentPicker({ chosen, onChoose }: Props) {
                     )
                   }
                 />
-                <span className="truncate">{visibleText(document.filename)}</span>
+                <span className="min-w-0 flex-1 truncate">{visibleText(document.filename)}</span>
                 <span className="muted">{formatAge(document.created_at)}</span>
               </label>
             ))}

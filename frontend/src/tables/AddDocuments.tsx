@@ -1,6 +1,7 @@
 /** Adds documents to a stack: uploads, or documents of the organisation. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Plus } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import { upload } from '../documents/uploads';
@@ -35,8 +36,8 @@ export function AddDocuments({ stackId }: { stackId: string }) {
     <>
       <Menu
         trigger={
-          <Button>
-            <Icon name="plus" /> {t('stacks.addDocuments')}
+          <Button icon={Plus}>
+            <span className="max-lg:sr-only">{t('stacks.addDocuments')}</span>
           </Button>
         }>
         <MenuItem onChoose={() => chooser.current?.click()}>

@@ -3,7 +3,7 @@
 import type { ReplacedValue, StackColumn } from '../api/types';
 import { displayValue } from '../document/fields/fieldValue';
 import { childName } from '../document/fields/paths';
-import { fitsColumn } from '../tables/cellValue';
+import { fitsColumn } from './cellValue';
 
 /** Why a value cannot be restored: no column of today has its path, or the column has another type. */
 export type Misfit = 'no_column' | 'other_type';

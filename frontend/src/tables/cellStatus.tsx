@@ -1,0 +1,127 @@
+/** The status of a cell and of a row: an icon, a colour and a text. */
+
+import {
+  Check,
+  Circle,
+  CircleCheck,
+  CircleDashed,
+  CircleHelp,
+  Clock,
+  Copy,
+  FolderArchive,
+  LoaderCircle,
+  type LucideIcon,
+  ShieldCheck,
+  Trash2,
+  TriangleAlert,
+} from 'lucide-react';
+import type { Evidence, ReadRow, RecordCell, RecordRow } from '../api/types';
+import { StatusPill, type Tone } from '../components/ui/StatusPill';
+import { type Status, statusText } from '../document/fields/fieldStatus';
+import { usePendingDeletions } from '../documents/deletions';
+import { codeText, readingErrorText } from '../shared/codeText';
+import { t } from '../shared/i18n';
+import { type CellStatus, TO_REVIEW } from './statuses';
+
+/** undefined: the row has no values yet. */
+export function cellStatus(cell: RecordCell | undefined): Status & { status: CellStatus } {
+  return { status: cell?.status ?? 'not_written', reason: cell?.reason ?? null };
+}
+
+/** Return a cell's status in words, with its reason. */
+export function cellStatusText(cell: RecordCell | undefined, evidence?: Pick<Evidence, 'claim'>): string {
+  return statusText(cellStatus(cell), evidence, cell?.confidence);
+}
+
+/** Whether a person should look at the cell. */
+export function needsLook(cell: RecordCell | undefined): boolean {
+  return (TO_REVIEW as readonly (string | undefined)[]).includes(cell?.status);
+}
+
+/** Whether the row has values that can be changed. */
+export function isRead(row: RecordRow): row is ReadRow {
+  return row.extraction_id !== null && row.version !== null;
+}
+
+/** A row that a run can read again, into the same extraction: what a person set there stays. */
+export type ReadableAgain = RecordRow & { extraction_id: string };
+
+export function canReadAgain(row: RecordRow): row is ReadableAgain {
+  return (
+    row.extraction_id !== null && (row.status === 'done' || row.status === 'incomplete' || row.status === 'failed')
+  );
+}
+
+/** Whether values of the row are still to come. */
+export function isBeingRead({ status }: RecordRow): boolean {
+  return status === 'waiting' || status === 'running' || status === 'awaiting_approval';
+}
+
+/** The sign of a cell, in the grid. */
+export function cellIcon({ status, reason }: Status): LucideIcon | undefined {
+  if (reason === 'missing') return CircleDashed;
+  return CELL_ICONS[status];
+}
+
+const CELL_ICONS: Partial<Record<Status['status'], LucideIcon>> = {
+  needs_review: CircleHelp,
+  unclear: CircleHelp,
+  stale: Clock,
+  confirmed: Check,
+};
+
+export type RowStatus = RecordRow['status'] | 'reviewed' | 'to_check';
+
+const ROW_STATUSES: Record<RowStatus, { tone: Tone; icon: LucideIcon }> = {
+  reviewed: { tone: 'ok', icon: CircleCheck },
+  to_check: { tone: 'need', icon: CircleHelp },
+  done: { tone: 'plain', icon: Circle },
+  waiting: { tone: 'plain', icon: Clock },
+  running: { tone: 'plain', icon: LoaderCircle },
+  awaiting_approval: { tone: 'accent', icon: ShieldCheck },
+  incomplete: { tone: 'need', icon: CircleHelp },
+  failed: { tone: 'bad', icon: TriangleAlert },
+  duplicate: { tone: 'plain', icon: Copy },
+  container: { tone: 'plain', icon: FolderArchive },
+  stale: { tone: 'need', icon: Clock },
+};
+
+/** Return a row's status, and the number of fields of its document that a person has to look at. */
+export function rowStatus({ status, review_count: count, is_reviewed: isReviewed }: RecordRow): {
+  status: RowStatus;
+  count: number;
+} {
+  if (count > 0 && (status === 'done' || status === 'incomplete')) return { status: 'to_check', count };
+  return { status: status === 'done' && isReviewed ? 'reviewed' : status, count };
+}
+
+/** Return a row's status in words: "1 missing", "3 to check", "Reviewed". */
+export function rowStatusText(row: RecordRow): string {
+  const { status, count } = rowStatus(row);
+  if (status !== 'to_check') return t(`tables.rowStatuses.${status}`);
+  const missing = Object.values(row.cells).filter(({ reason }) => reason === 'missing').length;
+  return t(missing === count ? 'tables.missing' : 'tables.toCheck', { count });
+}
+
+export function RowState({ row }: { row: RecordRow }) {
+  const { tone, icon } = ROW_STATUSES[rowStatus(row).status];
+  if (usePendingDeletions().has(row.document_id))
+    return (
+      <StatusPill kind="text" tone="bad" icon={Trash2}>
+        {t('tables.deleting')}
+      </StatusPill>
+    );
+  return (
+    <span className="flex min-w-0" title={rowProblem(row)}>
+      <StatusPill kind="text" tone={tone} icon={icon}>
+        {rowStatusText(row)}
+      </StatusPill>
+    </span>
+  );
+}
+
+/** Return why a row failed or is incomplete. */
+export function rowProblem(row: RecordRow): string | undefined {
+  if (row.error !== null) return codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
+  return row.status === 'incomplete' && row.review_count === 0 ? t('tables.whyIncomplete') : undefined;
+}
