@@ -249,7 +249,7 @@ async def measure_table(browser: Any, site: Site) -> None:
     site.owner.execute("vacuum analyze")
     waited: list[float] = []
     for turn in range(LOADS + 2):
-        page = await open_signed_in(browser, site, f"/records/{row[0]}")
+        page = await open_signed_in(browser, site, f"/tables/{row[0]}")
         await page.locator("[role=gridcell][aria-colindex='3']", has_text="value").first.wait_for()
         if turn > 1:  # the first rounds warm up the service
             waited.append(await page.evaluate("performance.now()"))

@@ -90,9 +90,9 @@ async def take_screenshots(folder: Path) -> None:
         await save_screenshot(page, folder, "inbox")
 
         stack = await fill_stack(at, "Invoices", documents)
-        page = await open_page(at, browser, f"/stacks/{stack}", "light")
+        page = await open_page(at, browser, f"/tables/{stack}", "light")
         await page.get_by_role("row", name=FILES[1]).get_by_text("279.84").click()
-        await page.get_by_role("dialog").locator("img").wait_for()
+        await page.get_by_role("complementary").locator("img").first.wait_for()
         await save_screenshot(page, folder, "stack")
 
         page = await open_page(at, browser, "/ask", "dark")
