@@ -19,8 +19,8 @@ class TableQuery(BaseModel):
     `where` filters the documents, and the rows by their fields. `row_statuses`: only rows of these statuses.
     `cell_statuses`: only rows with a cell of one of these statuses, in the column `cell_column` if given. `sort`: the
     column to sort by; None: newest document first. `by_status`: sort by the status of the cells in `sort`, or by the
-    most urgent status of each row. `reading_first`: without another order, rows of a stack that are being read come first,
-    then those that wait.
+    most urgent status of each row. `reading_first`: without another order, rows of a stack that are being read come
+    first, then those that wait.
     """
 
     model_config = _STRICT

@@ -221,8 +221,8 @@ class TableSummary:
 
 
 async def table_summaries(conn: Connection, org_id: UUID) -> list[TableSummary]:
-    """Return the tables of an organisation's stacks, the newest first, and those of the schemas that belong to none, the
-    largest first; at most 200 of each."""
+    """Return the tables of an organisation's stacks, the newest first, and those of the schemas that belong to none,
+    the largest first; at most 200 of each."""
     return await large_rows(
         conn,
         TableSummary,
@@ -250,7 +250,8 @@ async def table_summaries(conn: Connection, org_id: UUID) -> list[TableSummary]:
              where v.schema_id = t.schema_id and e.review_count > 0
                and e.id in (select id from private.current_by_schema where id = e.id)
                and (t.stack_id is null or exists (
-                 select from public.stack_documents as d where d.stack_id = t.stack_id and d.document_id = e.document_id))
+                 select from public.stack_documents as d
+                 where d.stack_id = t.stack_id and d.document_id = e.document_id))
            ) as open
            order by t.place""",
         {"org": org_id},
@@ -385,21 +386,21 @@ async def find_groups(
     # A field outside the list of the rows would count once for each of its items.
     summed = [column for column in table.columns if column.count("[]") == table.row_pattern.count(EACH)]
     statement = SQL(
-        f"""with matching as materialized ({{rows}}), keyed as materialized (
+        """with matching as materialized ({rows}), keyed as materialized (
              select r.id, r.indexes, r.document_id, r.review_count, s.text, s.kind
              from matching as r left join lateral (
-               select v.text, v.kind from {{values}} and v.text is not null order by v.indexes limit 1) as s on true
+               select v.text, v.kind from {values} and v.text is not null order by v.indexes limit 1) as s on true
            ), grouped as (
              select text, kind, count(*) as rows, count(*) filter (where review_count > 0) as to_review,
                count(*) over () as total
-             from keyed group by text, kind order by count(*) desc, text limit {{limit}}
+             from keyed group by text, kind order by count(*) desc, text limit {limit}
            ), sums as (
              select k.text, k.kind, v.pattern as column,
-               case when v.pattern <> all ({{measures}}) then v.currency end as currency,
+               case when v.pattern <> all ({measures}) then v.currency end as currency,
                sum(v.number) as sum, count(*) as count
              from keyed as k join grouped as g
                on k.text is not distinct from g.text and k.kind is not distinct from g.kind
-             cross join lateral {{fields}} as v
+             cross join lateral {fields} as v
              group by 1, 2, 3, 4)
            select g.text as value, g.kind, g.rows, g.to_review, g.total, coalesce((
              select jsonb_agg(jsonb_build_object('column', s.column, 'currency', s.currency, 'sum', s.sum::text,
@@ -419,7 +420,7 @@ async def find_groups(
     )
 
     def group(total: int, totals: Sequence[dict[str, Any]], **others: Any) -> tuple[TableGroup, int]:
-        sums = [ColumnTotal(**{**one, "sum": Decimal(one["sum"])}) for one in totals]
+        sums = [ColumnTotal(one["column"], one["currency"], Decimal(one["sum"]), one["count"]) for one in totals]
         return TableGroup(totals=sums, **others), total
 
     async with query_timeout(conn, seconds):

@@ -255,7 +255,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const grouped = rows.first.columns.find(({ path }) => path === view.group);
   const { lists, required } = rows.first;
   return (
-    <div className="relative flex min-h-0 min-w-0 flex-1 flex-col" ref={frame}>
+    <div className="relative flex min-h-0 min-w-0 flex-1 flex-col max-sm:min-h-fit" ref={frame}>
       <div className="flex h-10 shrink-0 items-center gap-1 border-b border-border px-2">
         <ViewTabs table={request.table} view={view} onView={(next) => onView(() => next)} />
         <span className="flex-1" />
@@ -330,7 +330,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
           )}
         </EmptyState>
       ) : (
-        <div className="flex min-h-0 flex-1">
+        <div className="flex min-h-0 flex-1 max-sm:min-h-80">
           <div className="min-w-0 flex-1">
             <Grid
               ref={grid}

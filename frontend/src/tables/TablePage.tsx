@@ -98,7 +98,7 @@ function View({ table, stack, view }: ViewProps) {
     stack === null ? 0 : stack.progress.waiting + stack.progress.stale + fill.failed + stack.progress.incomplete;
   const showOpen = () => updateSearch((before) => ({ ...before, cells: 'to_review' }));
   return (
-    <div className="flex h-full min-h-0 flex-col bg-background">
+    <div className="flex h-full min-h-0 flex-col bg-background max-sm:overflow-auto">
       <header className="flex min-h-12 shrink-0 items-center gap-2 border-b border-border px-4 max-sm:flex-wrap max-sm:px-3 max-sm:py-1.5">
         <h1 className="min-w-0 truncate text-lg font-semibold">{name}</h1>
         <span className="shrink-0 text-muted-foreground max-sm:hidden">

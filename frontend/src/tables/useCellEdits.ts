@@ -96,10 +96,15 @@ export function useCellEdits() {
     undo,
     undoBatch,
     settled,
-    /** The decisions of a person who sees this row. */
+    /** The decisions of a person who sees this row. (Not before one is made: an open editor shows an older row.) */
     decisionsOf(row: RecordRow): Decisions {
-      if (isRead(row)) look(row);
-      return decisions;
+      const seeing =
+        <A extends unknown[], R>(act: (...given: A) => R) =>
+        (...given: A): R => {
+          if (isRead(row)) look(row);
+          return act(...given);
+        };
+      return { ...decisions, write: seeing(write), confirm: seeing(confirm), decideProposals: seeing(decideProposals) };
     },
     conflicts,
     /** Save the person's value in place of the other one, which they have seen. */
