@@ -61,7 +61,7 @@ async def test_receipts_become_one_table_in_two_clicks(serve, browsing, tmp_path
         await page.get_by_role("option", name=label("adding.onlyStore")).click()
         await panel.get_by_role("button", name=label("adding.read", count=3)).click()
 
-        await page.wait_for_url("**/stacks/*")
+        await page.wait_for_url("**/tables/*")
         (stack,) = (await server.get("stacks"))["items"]
         assert stack["name"] == "Receipts"
         assert [one["name"] for one in stack["columns"]] == ["vendor", "bought_on", "total"]

@@ -188,7 +188,7 @@ async def list_groups(
     """Group the rows that match by the value of a column: their number, how many need a person, and the sums of the
     number columns, by currency. The largest groups first."""
     groups, total = await tables.list_groups(conn, table_id, query, by, limit=limit)
-    return await json_response(Groups, items=groups, total=total)
+    return await json_response(Groups, items=list(groups), total=total)
 
 
 @router.get("/{table_id}/views")
