@@ -238,7 +238,8 @@ function CellContent({ cell, column, withCurrency, outlier }: ContentProps) {
     }
     return (
       <span className="truncate text-faint" title={label}>
-        {t(status.status === 'blank' ? 'tables.none' : 'tables.empty')}
+        <span aria-hidden="true">{t(status.status === 'blank' ? 'tables.none' : 'tables.empty')}</span>
+        <span className="sr-only">{label}</span>
       </span>
     );
   }
