@@ -1472,6 +1472,8 @@ create index extractions_prompt_revid on public.extractions (prompt_revid, docum
 create index extractions_run_id on public.extractions (run_id) where run_id is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);
 create index extractions_org_id on public.extractions (org_id, created_at desc, id desc);
+-- Open pages ask for what has just changed.
+create index extractions_changed on public.extractions (org_id, updated_at);
 create index extractions_status on public.extractions (org_id, status, created_at desc, id desc);
 create index extractions_document_type on public.extractions (org_id, document_type, created_at desc, id desc);
 create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;
@@ -1676,6 +1678,46 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
       where v.schema_id = p_schema_id),
     (select count(*) from public.stack_tables where schema_id = p_schema_id)
 $$;
+
+-- saved_views.sql
+
+-- Saved views: what a table shows (filter, order, group, hidden columns), with a name, for all members.
+
+create table public.saved_views (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null default private.only_organisation(),
+  -- The table is that of a schema or of a stack.
+  schema_id uuid,
+  stack_id uuid,
+  created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
+  created_at timestamptz not null default now(),
+  name text not null constraint has_a_name check (private.is_name(name)),
+  -- As the web UI reads it.
+  settings jsonb not null check (jsonb_typeof(settings) = 'object' and octet_length(settings::text) <= 20000),
+  constraint is_of_one_table check (num_nonnulls(schema_id, stack_id) = 1),
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade,
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade
+);
+create unique index saved_views_name on public.saved_views (coalesce(stack_id, schema_id), lower(name));
+create index saved_views_schema_id on public.saved_views (schema_id);
+create index saved_views_stack_id on public.saved_views (stack_id);
+create index saved_views_org_id on public.saved_views (org_id);
+select private.protect_table('public.saved_views', p_members_read => true);
+grant insert (id, org_id, user_id, schema_id, stack_id, name, settings), update (name, settings)
+  on public.saved_views to authenticated;
+
+create policy "members save views" on public.saved_views for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
+create policy "members change views" on public.saved_views
+  for update to authenticated using (org_id in (select private.my_writable_org_ids()));
+
+create function public.delete_saved_view(p_view_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from public.saved_views where id = p_view_id and org_id in (select private.my_writable_org_ids());
+  perform private.check_found(found, 'view');
+end $$;
 
 -- runs.sql
 
@@ -6038,7 +6080,7 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation', 'delete_stack', 'remove_stack_document',
+    'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view',
     'delete_webhook', 'test_webhook'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
