@@ -94,6 +94,7 @@ export function PagePane(props: Props) {
   return (
     <aside
       ref={element}
+      data-pane
       aria-label={t('tables.pane')}
       tabIndex={-1}
       className="relative flex min-h-0 shrink-0 flex-col border-border bg-canvas outline-none max-xl:absolute max-xl:inset-y-0 max-xl:right-0 max-xl:z-10 max-xl:max-w-full max-xl:shadow-lg max-sm:top-auto max-sm:h-[62%] max-sm:w-full! max-sm:border-t sm:border-l"

@@ -135,7 +135,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
 
   const shownRow = active.row >= 0 ? rows.rowAt(active.row) : undefined;
   const column = columns[active.column - FIRST];
-  const isFocusBeside = () => document.activeElement?.closest('aside') !== null;
+  const isFocusBeside = () => document.activeElement?.closest('[data-pane]') !== null;
 
   async function goToNext(at: Cursor, by: 1 | -1 = 1, only?: string) {
     const wasBeside = isFocusBeside();
