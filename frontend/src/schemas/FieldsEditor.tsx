@@ -40,7 +40,7 @@ interface Props {
 
 const gridClass = cn(
   'grid items-center gap-x-3 px-3 sm:px-4',
-  'grid-cols-[1.25rem_minmax(0,1fr)_6.5rem_3rem] md:grid-cols-[1.25rem_minmax(0,1fr)_6.5rem_4rem_minmax(0,1fr)]',
+  'grid-cols-[1.25rem_minmax(0,1fr)_6.5rem_4rem] sm:grid-cols-[1.25rem_minmax(0,1fr)_6.5rem_4rem_minmax(0,1fr)]',
   'lg:grid-cols-[1.25rem_minmax(0,1.1fr)_6.5rem_4rem_minmax(0,1fr)_8rem_3rem]',
 );
 
@@ -71,7 +71,7 @@ export function FieldsEditor({ stored, schema, canWrite, onChange, filled, examp
         <span>{t('schemas.label')}</span>
         <span>{t('schemas.type')}</span>
         <span>{t('schemas.required')}</span>
-        <span className="max-md:hidden">{t('schemas.rule')}</span>
+        <span className="max-sm:hidden">{t('schemas.rule')}</span>
         <span className="max-lg:hidden">{t('schemas.example')}</span>
         <span className="text-right max-lg:hidden">{t('schemas.filled')}</span>
       </div>
@@ -139,7 +139,7 @@ export function FieldsEditor({ stored, schema, canWrite, onChange, filled, examp
                   label={t('schemas.requiredOf', { name: visibleText(row.label) })}
                   onChange={(on) => onChange(setRequired(schema, row.key, on))}
                 />
-                <span className="truncate text-muted-foreground max-md:hidden">
+                <span className="truncate text-muted-foreground max-sm:hidden">
                   {ruleText(
                     row,
                     rules.filter((rule) => rule.fields[0] === row.key).map((rule) => rule.text),

@@ -5,8 +5,10 @@ import { Link } from '@tanstack/react-router';
 import { ErrorNotice } from '../components/ui/Notice';
 import { overviewQuery } from '../home/overviewQueries';
 import { periodOf } from '../home/period';
-import { formatDollars } from '../shared/format';
+import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { formatCost, formatDollars, formatMonth, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
+import { monthsQuery } from './settingsQueries';
 
 export function Spending() {
   const { data, isError, error, refetch } = useQuery(overviewQuery(periodOf({})));
@@ -39,9 +41,36 @@ export function Spending() {
           aria-label={t('settings.usage.spentMeter')}
         />
       )}
+      <Months />
       <Link to="/home" className="text-link underline">
         {t('settings.usage.months')}
       </Link>
     </>
+  );
+}
+
+/** The cost of each month with usage, the newest first. */
+function Months() {
+  const { data: months = [] } = useQuery(monthsQuery);
+  if (months.length === 0) return null;
+  return (
+    <Table label={t('settings.usage.byMonth')}>
+      <thead>
+        <tr>
+          <Th>{t('settings.usage.month')}</Th>
+          <Th className="text-right">{t('runs.columns.tokens')}</Th>
+          <Th className="text-right">{t('runs.columns.cost')}</Th>
+        </tr>
+      </thead>
+      <tbody>
+        {months.map(({ month, tokens, cost }) => (
+          <Tr key={month}>
+            <Td>{formatMonth(`${month}-01`)}</Td>
+            <Td className="text-right">{formatNumber(tokens)}</Td>
+            <Td className="text-right">{cost === null ? t('runs.costUnknown') : formatCost(cost)}</Td>
+          </Tr>
+        ))}
+      </tbody>
+    </Table>
   );
 }

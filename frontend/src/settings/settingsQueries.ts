@@ -28,6 +28,32 @@ export const keysQuery = (organisationId: string) =>
     queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: LIMIT } }, signal })),
   });
 
+const YEAR_MS = 360 * 86_400_000;
+
+/** Tokens and cost of the last months, the newest first. `cost` null: a model's price was not known. */
+export const monthsQuery = queryOptions({
+  queryKey: ['usage', 'months'],
+  queryFn: async ({ signal }) => {
+    const since = new Date(Date.now() - YEAR_MS).toISOString().slice(0, 10);
+    const { items } = await dataOf(api.GET('/api/usage', { params: { query: { since } }, signal }));
+    const months = Map.groupBy(items, ({ day }) => day.slice(0, 7));
+    return [...months]
+      .toReversed()
+      .map(([month, days]) => ({
+        month,
+        tokens: days.reduce(
+          (sum, one) =>
+            sum + one.input_tokens + one.output_tokens + one.cache_creation_input_tokens + one.cache_read_input_tokens,
+          0,
+        ),
+        cost: days.some((one) => one.cost_usd === null)
+          ? null
+          : days.reduce((sum, one) => sum + (one.cost_usd ?? 0), 0),
+      }));
+  },
+  staleTime: 60_000,
+});
+
 export const webhooksQuery = queryOptions({
   queryKey: ['webhooks'],
   queryFn: ({ signal }) => dataOf(api.GET('/api/webhooks', { signal })),
