@@ -23,7 +23,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useTableLinks } from '../shell/tableLinks';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { stacksQuery } from '../stacks/stackQueries';
+import { stacksQuery } from '../tables/stackQueries';
 import { tablesQuery } from '../tables/tableQueries';
 import { DraftPanel } from './DraftPanel';
 import { FieldsEditor } from './FieldsEditor';
