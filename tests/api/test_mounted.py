@@ -45,4 +45,4 @@ async def test_a_service_that_was_not_started_says_so(tmp_path):
     app = FastAPI()
     app.mount("/fm", create_app(Settings(_env_file=None, home=tmp_path), with_worker=False, with_ui=False))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a/fm") as http:
-        assert_problem(await http.get("/api/documents"), 503)
+        assert_problem(await http.get("/api/documents", headers={"authorization": "Bearer a"}), 503)

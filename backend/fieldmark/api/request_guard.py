@@ -251,14 +251,14 @@ class _LimitedBody:
 async def _authenticate(request: Request) -> Person | KeyCaller:
     """Return the person or key that sends the request. Raise Unauthenticated, or Unavailable if the application is
     mounted in another one that has not entered its lifespan."""
-    if not hasattr(request.app.state, "runtime"):
-        raise Unavailable("The service is not started: the application that it is mounted in must enter its lifespan.")
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthenticated(
             "The request has no token. Send a token or an API key in the header: Authorization: Bearer <token>."
         )
     token = token.strip()
+    if not hasattr(request.app.state, "runtime"):
+        raise Unavailable("The service is not started: the application that it is mounted in must enter its lifespan.")
     if token.startswith(KEY_PREFIX):
         keys: ApiKeys = request.app.state.api_keys
         return await keys.authenticate(token)
