@@ -95,8 +95,9 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
-# Tested in acceptance/test_approval.py, test_extractions.py, test_tables.py, test_passwords.py,
-# services/test_auto_creations.py and acceptance/test_changed_schema.py: they need an object in a certain state.
+# Tested in acceptance/test_approval.py, test_extractions.py, test_tables.py, test_passwords.py, test_merged_schemas.py,
+# test_retry.py, services/test_auto_creations.py and acceptance/test_changed_schema.py: they need an object in a certain
+# state.
 TESTED_ELSEWHERE = {
     ("POST", "/api/tables/{}/views"),
     ("PATCH", "/api/tables/{}/views/{}"),
@@ -109,6 +110,8 @@ TESTED_ELSEWHERE = {
     ("POST", "/api/documents/{}/auto_create/reject"),
     ("POST", "/api/schemas/{}/apply"),
     ("POST", "/api/schemas/{}/changes"),
+    ("POST", "/api/schemas/{}/merge"),
+    ("POST", "/api/runs/{}/retry"),
 }
 Ids = dict[str, str]
 

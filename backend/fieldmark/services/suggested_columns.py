@@ -21,6 +21,7 @@ _OF_ALL: Final[dict[str, DefinedType]] = {"vendor": "text", "invoice_date": "dat
 """Columns of each kind that has one table. Their values often have no label."""
 _RENAMED: Final = {
     "invoice": {},
+    "document": {},  # of no known kind: as its labels say
     "receipt": {"invoice_date": "date", "invoice_number": "receipt_number"},
     "credit_note": {"invoice_date": "date", "invoice_number": "number"},
 }
