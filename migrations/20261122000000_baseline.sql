@@ -602,6 +602,7 @@ end $$;
 create function private.usable_invitation(p_token text) returns public.invitations
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  v_user uuid := private.current_user_id();
   v_row public.invitations;
   v_account jsonb;
 begin
@@ -614,7 +615,7 @@ begin
   perform private.require(
     v_row.expires_at > now(), 'This invitation has expired. Ask for a new one.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
-    select to_jsonb(u) into v_account from auth.users as u where u.id = private.current_user_id();
+    select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
     -- (Supabase Auth records when an address was confirmed. Plain Postgres has no such column.)
     -- (Only A to Z are folded: Unicode lower() turns the Kelvin sign into `k`.)
     if lower(auth.jwt() ->> 'email' collate "C") is distinct from lower(v_row.email collate "C")
@@ -639,9 +640,9 @@ end $$;
 create function public.read_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_user uuid := private.current_user_id();
   v_row public.invitations := private.usable_invitation(p_token);
 begin
+  perform private.current_user_id();
   return jsonb_build_object(
     'organisation', (select name from public.organisations where id = v_row.org_id), 'role', v_row.role,
     'expires_at', v_row.expires_at);
@@ -1700,8 +1701,8 @@ create table public.saved_views (
   foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade
 );
 create unique index saved_views_name on public.saved_views (coalesce(stack_id, schema_id), lower(name));
-create index saved_views_schema_id on public.saved_views (schema_id);
-create index saved_views_stack_id on public.saved_views (stack_id);
+create index saved_views_schema_id on public.saved_views (schema_id, org_id);
+create index saved_views_stack_id on public.saved_views (stack_id, org_id);
 create index saved_views_org_id on public.saved_views (org_id);
 select private.protect_table('public.saved_views', p_members_read => true);
 grant insert (id, org_id, user_id, schema_id, stack_id, name, settings), update (name, settings)
@@ -5181,7 +5182,7 @@ set enable_seqscan = off set jit = off as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
-  v_chunks private.search_chunks[] := '{}';
+  v_chunks private.search_chunks[] := array[]::private.search_chunks[];
   v_old private.search_chunks[];
   v_new private.search_chunks[];
   v_new_keys integer[];

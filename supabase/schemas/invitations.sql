@@ -69,6 +69,7 @@ end $$;
 create function private.usable_invitation(p_token text) returns public.invitations
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+  v_user uuid := private.current_user_id();
   v_row public.invitations;
   v_account jsonb;
 begin
@@ -81,7 +82,7 @@ begin
   perform private.require(
     v_row.expires_at > now(), 'This invitation has expired. Ask for a new one.', 'PT410', 'invitation_expired');
   if v_row.email is not null then
-    select to_jsonb(u) into v_account from auth.users as u where u.id = private.current_user_id();
+    select to_jsonb(u) into v_account from auth.users as u where u.id = v_user;
     -- (Supabase Auth records when an address was confirmed. Plain Postgres has no such column.)
     -- (Only A to Z are folded: Unicode lower() turns the Kelvin sign into `k`.)
     if lower(auth.jwt() ->> 'email' collate "C") is distinct from lower(v_row.email collate "C")
@@ -106,9 +107,9 @@ end $$;
 create function public.read_invitation(p_token text) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_user uuid := private.current_user_id();
   v_row public.invitations := private.usable_invitation(p_token);
 begin
+  perform private.current_user_id();
   return jsonb_build_object(
     'organisation', (select name from public.organisations where id = v_row.org_id), 'role', v_row.role,
     'expires_at', v_row.expires_at);

@@ -17,8 +17,8 @@ create table public.saved_views (
   foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade
 );
 create unique index saved_views_name on public.saved_views (coalesce(stack_id, schema_id), lower(name));
-create index saved_views_schema_id on public.saved_views (schema_id);
-create index saved_views_stack_id on public.saved_views (stack_id);
+create index saved_views_schema_id on public.saved_views (schema_id, org_id);
+create index saved_views_stack_id on public.saved_views (stack_id, org_id);
 create index saved_views_org_id on public.saved_views (org_id);
 select private.protect_table('public.saved_views', p_members_read => true);
 grant insert (id, org_id, user_id, schema_id, stack_id, name, settings), update (name, settings)

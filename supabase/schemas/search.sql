@@ -158,7 +158,7 @@ set enable_seqscan = off set jit = off as $$
 declare
   v_org_id uuid := (select org_id from private.indexing_queue where document_id = p_document_id);
   v_org private.search_orgs;
-  v_chunks private.search_chunks[] := '{}';
+  v_chunks private.search_chunks[] := array[]::private.search_chunks[];
   v_old private.search_chunks[];
   v_new private.search_chunks[];
   v_new_keys integer[];

@@ -25,6 +25,7 @@ class Document(TypedDict):
     duplicate_of: str | None
     tags: list[dict[str, Any]]
     created_at: str
+    created_by: str | None
     auto_create: dict[str, Any] | None
     shown_extraction_id: str | None
     stage: str

@@ -20,7 +20,8 @@ export function followUpdates(queries: QueryClient): void {
     const query = { changed_since: from, limit: since === null ? 1 : 200 };
     const { data, response } = await api.GET('/api/extractions', { params: { query } });
     const isFirst = since === null;
-    since = Date.parse(response.headers.get('Date') ?? '') - OVERLAP_MS;
+    const now = Date.parse(response.headers.get('Date') ?? ''); // a proxy may remove it
+    since = (Number.isNaN(now) ? Date.now() : now) - OVERLAP_MS;
     const listed = isFirst ? [] : (data?.items ?? []);
     const fresh = listed.filter((one) => {
       const known = queries.getQueryData<{ updated_at: string }>(['extraction', one.id]);
