@@ -36,6 +36,8 @@ export function useCellEdits() {
   const changed = useCallback(
     (now: Extraction) => {
       rowsSeen.current.set(now.id, now);
+      // Known as one's own change: it does not sort the rows again under the person's hands.
+      queries.setQueryData(extractionQuery(now.id).queryKey, now);
       queries.setQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
