@@ -382,8 +382,6 @@ async def query_fields(side: Side, round_number: int) -> AsyncGenerator[str]:
     for path in ("fields", "tables"):
         await ask(side, "GET", f"/api/{path}")
         yield f"GET /api/{path}"
-    await ask(side, "GET", "/api/fields/values", params={"path": "field_1"})
-    yield "GET /api/fields/values"
     await ask(side, "GET", "/api/documents/count", params={"stage": "needs_review"})
     yield f"GET /api/documents/count{LARGER}"
     count = {"where": {}, "aggregates": [{"op": "count"}], "include_unverified": True}

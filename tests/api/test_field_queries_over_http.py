@@ -1,4 +1,4 @@
-"""Field statistics and values over HTTP."""
+"""Field statistics over HTTP."""
 
 from __future__ import annotations
 
@@ -75,69 +75,3 @@ async def test_fields_are_listed_by_document_type(serve, clone):
             assert ([one["path"] for one in response["fields"]], response["looked_at"]) == (["roof"], 1)
         response = await server.get("fields?tag=none")
         assert response == {"fields": [], "looked_at": 0}
-
-
-async def get_values(server, **asked) -> dict:
-    answer = await server.http.get("/api/fields/values", params={"path": "total", **asked})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
-
-
-async def test_values_of_a_field_are_paged(serve, clone):
-    library = [
-        LibraryDocument({"total": number, "items": [{"total": -number}]}, filename=f"{number}.pdf")
-        for number in range(7)
-    ]
-    others = [
-        LibraryDocument({"net": 1}, filename="without.pdf"),
-        LibraryDocument({"total": None}, filename="blank.pdf"),
-        LibraryDocument({"total": {"net": 1}}, filename="object.pdf"),
-        LibraryDocument({"total": 1}, filename="unfinished.pdf", is_completed=False),
-        LibraryDocument({"total": 1}, filename="letter.pdf", document_type="letter", tags=("paid",)),
-    ]
-    async with serve(with_worker=False) as server:
-        insert_documents(clone.owner_url, server.scope, [*library, *others])
-        seen, before = [], {}
-        while before is not None:
-            part = await get_values(server, document_type="Invoice", limit=3, **before)
-            assert 0 < len(part["items"]) <= 3
-            seen += part["items"]
-            before = {"before": part["next"]} if part["next"] else None
-        # Documents of the same time are sorted by id.
-        response = {one["filename"]: one["value"] for one in seen}
-        assert (
-            response == {one.filename: one.fields["total"] for one in library} | {"blank.pdf": None} and len(seen) == 8
-        )
-        assert [one["document_id"] for one in seen] == sorted(
-            (str(one.id) for one in (*library, others[1])), reverse=True
-        )
-        one = next(one for one in seen if one["filename"] == "3.pdf")
-        assert (one["extraction_id"], one["evidence"]["boxes"]) == (
-            str(library[3].extraction_id),
-            [[0.1, 0.1, 0.2, 0.2]],
-        )
-        assert [one["filename"] for one in (await get_values(server, tag="paid"))["items"]] == ["letter.pdf"]
-        assert len((await get_values(server, path="items[0].total"))["items"]) == 7
-        assert (await get_values(server, path="items[1].total"))["items"] == []
-        for wrong, code in (
-            ({"path": "items[].total"}, "invalid_path"),
-            ({"before": "x"}, None),
-            ({"limit": 201}, None),
-        ):
-            assert_problem(await server.http.get("/api/fields/values", params={"path": "total", **wrong}), 422, code)
-
-
-async def test_page_of_large_values_has_fewer_items_and_a_cursor(serve, clone):
-    async with serve(with_worker=False) as server:
-        insert_documents(
-            clone.owner_url,
-            server.scope,
-            [LibraryDocument({"total": "x" * 600_000}, filename=f"{n}.pdf") for n in range(3)],
-        )
-        seen, before = [], {}
-        while before is not None:
-            part = await get_values(server, **before)
-            assert len(part["items"]) == 1
-            seen += [one["filename"] for one in part["items"]]
-            before = {"before": part["next"]} if part["next"] else None
-        assert sorted(seen) == ["0.pdf", "1.pdf", "2.pdf"]

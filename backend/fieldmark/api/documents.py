@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request, Response
@@ -57,7 +57,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle import launch
 from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations, document_groups, document_list, evidence
-from fieldmark.services.api_keys import KeyCaller, require_scope
+from fieldmark.services.api_keys import has_scope, require_scope
 from fieldmark.services.document_groups import DocumentGroups
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
@@ -171,11 +171,14 @@ class KeyValues(ResponseModel):
     currency: JsonValue
 
 
+_ONLY_WITH_DETAILS: Final = "Only with `details`. null for a key without the scope extractions:read."
+
+
 class ListedDocument(Document):
     """A document of a list."""
 
-    tables: list[DocumentTable] | None = Field(None, description="Only with `details`.")
-    key_values: KeyValues | None = Field(None, description="Only with `details`.")
+    tables: list[DocumentTable] | None = Field(None, description=_ONLY_WITH_DETAILS)
+    key_values: KeyValues | None = Field(None, description=_ONLY_WITH_DETAILS)
 
 
 class UploadedDocument(Document):
@@ -528,17 +531,16 @@ async def list_documents(
     descending: Annotated[bool, Query(description="With `sort`: from the highest value to the lowest.")] = False,
     details: Annotated[
         bool,
-        Query(description="Also return tables and identifying values. A key needs extractions:read for it."),
+        Query(description="Also return tables and identifying values, to those who may read extractions."),
     ] = False,
 ) -> ListPage[ListedDocument]:
     """List the organisation's documents, newest first."""
-    if details:
-        require_scope(caller, Permission.EXTRACTIONS_READ, "`details`")
     async with runtime.database.as_user(scope) as conn:
         page = await documents.list_documents(
             conn, scope.org_id, limit=limit, before=before, filters=filters, sort=sort, descending=descending
         )
-        found = await document_list.details(conn, page.items if details else [])
+        with_details = details and has_scope(caller, Permission.EXTRACTIONS_READ)
+        found = await document_list.details(conn, page.items if with_details else [])
     return ListPage[ListedDocument](
         items=[
             ListedDocument.of(asdict(row) | (asdict(found[row.id]) if row.id in found else {})) for row in page.items
@@ -563,7 +565,7 @@ class DocumentTotals(ResponseModel):
 async def count_documents(caller: TheCaller, scope: TheScope, conn: Conn, filters: Filters) -> DocumentTotals:
     """Count the documents of a list."""
     totals = await documents.count_documents(conn, scope.org_id, filters)
-    may_read_cost = not isinstance(caller, KeyCaller) or Permission.EXTRACTIONS_READ in caller.scopes
+    may_read_cost = has_scope(caller, Permission.EXTRACTIONS_READ)
     cost = await schema_changes.average_cost(conn, scope.org_id, None) if may_read_cost else None
     return DocumentTotals.of({**asdict(totals), "average_cost_usd": cost})
 
