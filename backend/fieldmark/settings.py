@@ -204,6 +204,8 @@ class Settings(BaseSettings):
     keep_days: Annotated[float, Field(ge=0)] = 90
 
     # Documents
+    # The bucket of originals. None: Supabase Storage if its secret key is set, otherwise a folder in `home`.
+    files_url: Annotated[str, Field(pattern=r"^(s3|gs|az)://[^/?#]+(/[^?#]*)?$")] | None = None
     max_file_mb: Annotated[int, Field(ge=1, le=1024)] = 50
     max_pages: Annotated[int, Field(ge=1, le=10_000)] = 500
 

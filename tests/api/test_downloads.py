@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from uuid import uuid4
 
+import httpx
 import pytest
 from answers import INVOICE, assert_problem
+
+from object_server import KEY_ID, SECRET, object_server
 
 pytestmark = pytest.mark.anyio
 
@@ -39,12 +42,33 @@ async def test_original_is_downloaded_and_never_rendered(serve):
         ends = await server.http.get(at, headers={"range": "bytes=0-2,-3"})
         assert ends.status_code == 206 and ends.headers["content-disposition"] == answer.headers["content-disposition"]
         assert page[:3] in ends.content and page[-3:] in ends.content
+        assert (await server.http.get(at + "?redirect=true")).content == page  # a folder has no addresses
         assert_problem(await server.http.get(f"/api/documents/{uuid4()}/file"), 404)
         async with server.client() as stranger:
             assert_problem(await stranger.get(at), 404)
         for file in (server.runtime.settings.home / "files").rglob("*.html"):
             file.unlink()
         assert_problem(await server.http.get(at), 404)  # its original is lost
+
+
+async def test_only_who_may_read_a_document_is_redirected_to_its_original(serve, monkeypatch):
+    for name, value in {"AWS_ACCESS_KEY_ID": KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "r"}.items():
+        monkeypatch.setenv(name, value)
+    with object_server() as bucket:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", bucket.url)
+        async with serve(files_url="s3://inbox") as server:
+            document = await server.upload("a.txt", b"Total: 1")
+            at = f"/api/documents/{document}/file?redirect=true"
+            answer = await server.http.get(at)
+            assert (answer.status_code, answer.headers["cache-control"]) == (307, "no-store")
+            async with httpx.AsyncClient(verify=False) as anyone:
+                assert (await anyone.get(answer.headers["location"])).content == b"Total: 1"
+            plain = await server.http.get(at.partition("?")[0])
+            assert (plain.status_code, plain.content) == (200, b"Total: 1")
+            async with server.client() as stranger:
+                assert_problem(await stranger.get(at), 404)
+            assert (await server.http.delete(f"/api/documents/{document}")).status_code == 204
+            assert bucket.objects == {}
 
 
 async def test_duplicates_are_detected_within_an_organisation_only(serve):

@@ -1,4 +1,4 @@
-"""Rules that hold for both stores of originals: the local folder and Supabase Storage (an imitation)."""
+"""Rules that hold for every store of originals. Supabase Storage and object storage are imitations."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ from storage_imitation import SECRET_KEY, storage
 
 from fieldmark.errors import Conflict, Invalid, NotFound
 from fieldmark.files import Files, LocalFiles, files_for
+from fieldmark.files.object_storage import ObjectStorageFiles
 from fieldmark.files.supabase import SupabaseFiles
 from fieldmark.settings import Settings
+from object_server import object_server
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["local", "supabase"])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Files]:
+@pytest.fixture(params=["local", "supabase", "bucket"])
+def files(
+    request: pytest.FixtureRequest, tmp_path: Path, storage_account: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Files]:
+    del storage_account
     if request.param == "local":
         yield LocalFiles(tmp_path / "home" / "files")
+    elif request.param == "bucket":
+        with object_server() as server:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+            yield ObjectStorageFiles("s3://inbox/originals", max_bytes=10_000_000)
     else:
         with storage() as state:
             yield SupabaseFiles(state.url + "/", SECRET_KEY, max_bytes=10_000_000)
@@ -99,3 +108,4 @@ def test_settings_choose_the_store(tmp_path: Path) -> None:
     assert isinstance(files_for(Settings(**here, supabase_url="https://a.supabase.co")), LocalFiles)
     both = Settings(**here, supabase_url="https://a.supabase.co", supabase_secret_key="sb_secret_x")
     assert isinstance(files_for(both), SupabaseFiles)
+    assert isinstance(files_for(both.model_copy(update={"files_url": "s3://bucket/folder"})), ObjectStorageFiles)

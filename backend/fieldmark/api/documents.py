@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import RedirectResponse, StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, SecretStr, TypeAdapter
 from starlette.datastructures import FormData, UploadFile
 
@@ -661,12 +661,27 @@ _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "b
     responses={
         200: {"description": "The original", "content": _BYTES},
         206: {"description": "The bytes that `Range` requests", "content": _BYTES},
+        307: {"description": "With `redirect`: the address of the original in object storage"},
     },
 )
-async def download_document(document_id: UUID, conn: Conn, runtime: TheRuntime) -> Response:
+async def download_document(
+    document_id: UUID,
+    scope: TheScope,
+    runtime: TheRuntime,
+    redirect: Annotated[
+        bool,
+        Query(
+            description="If originals are in object storage: answer with a redirect to it. Anyone who has the address "
+            "can download this one file for a minute."
+        ),
+    ] = False,
+) -> Response:
     """Download the original file, still protected if it has a password. Browsers save it and never show it. `Range`
     requests a part of it."""
-    row = await documents.get(conn, document_id)
+    async with runtime.database.as_user(scope) as conn:
+        row = await documents.get(conn, document_id)
+    if redirect and (url := await runtime.files.signed_url(row.storage_path)) is not None:
+        return RedirectResponse(url, headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
     return StoredFileResponse(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 
 

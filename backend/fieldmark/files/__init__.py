@@ -1,4 +1,4 @@
-"""The store of uploaded originals: a local folder or Supabase Storage."""
+"""The store of uploaded originals: a local folder, Supabase Storage, or a bucket of object storage."""
 
 from __future__ import annotations
 
@@ -43,12 +43,23 @@ class Files(Protocol):
         """Remove the original if it exists."""
         ...
 
+    async def signed_url(self, path: str) -> str | None:
+        """Return an address from which anyone can download the original for a minute, or None if this store has none.
+        Raise `NotFound`."""
+        ...
+
 
 def files_for(settings: Settings) -> Files:
-    """Return Supabase Storage if its URL and secret key are set, otherwise the folder `files` of Fieldmark's home."""
+    """Return the bucket of FIELDMARK_FILES_URL; if it is not set, Supabase Storage if its URL and secret key are set,
+    otherwise the folder `files` of Fieldmark's home. Raise Misconfigured."""
+    max_bytes = settings.max_file_mb * 1024 * 1024
+    if settings.files_url:
+        from fieldmark.files.object_storage import ObjectStorageFiles  # imported here: most services have no bucket
+
+        return ObjectStorageFiles(settings.files_url, max_bytes=max_bytes)
     if settings.supabase_url and settings.supabase_secret_key:
         from fieldmark.files.supabase import SupabaseFiles  # imported here: it takes half a second
 
         key = settings.supabase_secret_key.get_secret_value()
-        return SupabaseFiles(settings.supabase_url, key, max_bytes=settings.max_file_mb * 1024 * 1024)
+        return SupabaseFiles(settings.supabase_url, key, max_bytes=max_bytes)
     return LocalFiles(settings.home / "files")

@@ -23,7 +23,7 @@ _ABANDONED_AFTER_S = 24 * 3600
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MISSING_ORIGINAL: Final = (
     "The original of this document is not on the machine that reads it. To run Fieldmark on several machines, use "
-    "Supabase Storage (SUPABASE_SECRET_KEY), or a shared disk for FIELDMARK_HOME/files."
+    "a bucket (FIELDMARK_FILES_URL), Supabase Storage (SUPABASE_SECRET_KEY), or a shared disk for FIELDMARK_HOME/files."
 )
 
 
@@ -67,6 +67,9 @@ class LocalFiles:
     async def remove(self, path: str) -> None:
         """Remove the original if it exists, and its folder if that is empty then."""
         await asyncio.to_thread(self._remove, parse_stored_path(path))
+
+    async def signed_url(self, path: str) -> None:
+        """Return None: a folder has no addresses."""
 
     def _put(self, where: StoredPath, source: Path) -> None:
         with _raising_unavailable(), self._folders(where, create=True) as (_, folder), self._incoming() as incoming:
