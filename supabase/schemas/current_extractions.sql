@@ -1,14 +1,24 @@
 -- Which of a document's extractions count.
 
--- Under each schema a document has one current extraction, by `precedence`. One without a stored schema is current until
+-- A document's extraction under each schema: the one with the lowest precedence, then the newest. It is current if its
+-- precedence is below 2. Read by schema; or by schema and document, with `offset 0`: a join would read all of a schema.
+create view private.schema_extractions with (security_invoker = true) as
+  select distinct on (v.schema_id, e.document_id) v.schema_id, e.*
+  from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
+  where e.precedence < 3
+  order by v.schema_id, e.document_id, e.precedence, e.created_at desc, e.id desc;
+grant select on private.schema_extractions to authenticated;
+
+-- The extractions that count: those that private.schema_extractions selects. One without a stored schema counts until
 -- there is a later one.
 create view private.current_by_schema with (security_invoker = true) as
   select e.id, e.org_id, e.document_id, e.created_at, e.status, e.review_count, e.reviewed_by
   from public.extractions as e left join public.schema_versions as v on v.id = e.schema_revid
-  where e.precedence < 2 and not exists (
-    select from public.extractions as o left join public.schema_versions as w on w.id = o.schema_revid
-    where o.document_id = e.document_id and (e.schema_revid is null or w.schema_id = v.schema_id)
-      and o.precedence < 2 and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id));
+  where e.precedence < 2 and case when v.id is not null
+    then e.id = (select id from private.schema_extractions where schema_id = v.schema_id and document_id = e.document_id)
+    else not exists (
+      select from public.extractions as o where o.document_id = e.document_id
+        and o.precedence < 2 and (-o.precedence, o.created_at, o.id) > (-e.precedence, e.created_at, e.id)) end;
 grant select on private.current_by_schema to authenticated;
 
 -- What the extractions of a document say about its stage. Security definer: users may not write this column. An extraction

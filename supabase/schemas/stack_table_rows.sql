@@ -1,17 +1,14 @@
 -- The rows of stacks: each document with its extraction under the stack's schema.
 
--- Each document's current extraction under a stack's schema, or a failed one if there is none. Read by `of_stack` and `of_document`: others than the stack's documents have rows, too.
-create view private.stack_extractions with (security_invoker = true) as
-  select t.stack_id as of_stack, d.id as of_document, e.*
-  from public.stack_tables as t
-  cross join public.documents as d
-  cross join lateral (
-    select * from public.extractions as e
-    where e.document_id = d.id
-      and e.schema_revid in (select v.id from public.schema_versions as v where v.schema_id = t.schema_id)
-      and e.precedence < 3
-    order by e.precedence, e.created_at desc, e.id desc limit 1) as e;
-grant select on private.stack_extractions to authenticated;
+-- The documents of stacks. `first_copy`: of the documents with the same bytes the one that was added first, so that
+-- a row that is filled never becomes a duplicate. Read by stack; or by stack, organisation and content, with `offset 0`.
+create view private.stack_copies with (security_invoker = true) as
+  select s.stack_id, s.document_id, d.org_id, d.content_sha256, d.created_at as uploaded_at,
+    first_value(s.document_id) over (
+      partition by d.content_sha256, case when d.content_sha256 is null then d.id end, s.stack_id, d.org_id
+      order by s.created_at, d.created_at, d.id) as first_copy
+  from public.stack_documents as s join public.documents as d on d.id = s.document_id;
+grant select on private.stack_copies to authenticated;
 
 -- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
 create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
@@ -42,15 +39,12 @@ create view public.stack_table_rows with (security_invoker = true) as
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id
   left join lateral (
-    -- (By the time of adding, so that a row that is filled never becomes a duplicate. Also in stores/tables.py.)
-    select o.id as document_id from public.documents as o
-    cross join lateral (
-      select created_at from public.stack_documents where stack_id = s.stack_id and document_id = o.id offset 0) as added
-    where o.org_id = s.org_id and o.content_sha256 = d.content_sha256
-      and (added.created_at, o.created_at, o.id) < (s.created_at, d.created_at, d.id)
-    order by added.created_at, o.created_at, o.id limit 1) as first on true
+    select first_copy as document_id from private.stack_copies
+    where stack_id = s.stack_id and org_id = s.org_id and content_sha256 = d.content_sha256
+      and document_id = s.document_id and first_copy <> s.document_id offset 0) as first on true
   left join lateral (
-    select * from private.stack_extractions where of_stack = s.stack_id and of_document = s.document_id) as e
+    select * from private.schema_extractions
+    where schema_id = t.schema_id and document_id = s.document_id offset 0) as e
     on first.document_id is null
   left join lateral (
     select * from public.runs where extraction_id = e.id order by created_at desc, id desc limit 1) as r on true

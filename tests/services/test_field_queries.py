@@ -13,8 +13,10 @@ import pytest
 from fieldmark.domain import paths
 from fieldmark.domain.document_filters import DocumentFilters, FieldCondition
 from fieldmark.domain.field_query import MAX_ROWS, FieldAnswer, FieldQuery
+from fieldmark.domain.table_query import TableQuery
 from fieldmark.errors import TooLongToAnswer, UnknownField
-from fieldmark.services import field_queries
+from fieldmark.services import field_queries, tables
+from fieldmark.stores import stacks
 from fieldmark.stores.library import schemas
 from library_rows import LibraryDocument, insert_documents
 
@@ -87,6 +89,36 @@ async def test_each_aggregate_and_grouping(database, make_user, clone):
         # Names that differ in case are one group, named by any of them.
         figures = {group.key and group.key.lower(): [one.value for one in group.results] for group in answer.groups}
         assert (op, path, group_by, figures) == (op, path, group_by, expected)
+
+
+async def test_figures_of_a_stack_count_the_copy_that_has_the_row(database, make_user, clone):
+    scope = await make_user()
+    async with database.as_user(scope) as conn:
+        schema = await schemas.create(conn, scope.org_id, "Invoices", {"properties": {"total": {"type": "number"}}})
+        stack_id = await stacks.add(conn, scope, "Invoices")
+        await stacks.set_table(conn, scope, stack_id, schema.id, None)
+    first, copy = (
+        LibraryDocument(
+            {"total": total},
+            sha256="0" * 64,
+            schema_revid=schema.schema_revid,
+            created_at=datetime(2026, 1, day, tzinfo=UTC),
+        )
+        for total, day in ((7, 2), (5, 1))
+    )
+    insert_documents(clone.owner_url, scope, [first, copy])
+    for one in (first, copy):
+        async with database.as_user(scope) as conn:
+            await stacks.add_documents(conn, scope, stack_id, [one.id])
+    async with database.as_user(scope) as conn:
+        table = await tables.list_rows(conn, stack_id, TableQuery(), limit=10, with_totals=True)
+    answer = await _query_fields(database, scope, where={"stack_id": stack_id}, aggregates=[_sum("total")])
+    assert _results_by_group(answer) == {None: [("7", None)]}
+    assert [(one.document_id, one.duplicate_of) for one in table.items] == [(first.id, None), (copy.id, first.id)]
+    assert [one.sum for one in table.totals] == [7]
+    # Elsewhere the copy that was uploaded first counts.
+    answer = await _query_fields(database, scope, aggregates=[_sum("total")])
+    assert _results_by_group(answer) == {None: [("5", None)]}
 
 
 async def test_amounts_of_different_currencies_are_not_added(database, make_user, clone):

@@ -23,10 +23,13 @@ _SOURCE: Final[LiteralString] = """public.documents as d left join lateral (
     select * from public.current_extractions where document_id = d.id) as e on true"""
 _COLUMNS: Final[LiteralString] = """id, document_id, created_at, updated_at, document_type, schema_revid, version,
     extracted_fields, evidence, locks, status, review_count, reviewed_by"""
-# If the stack has a table, the extractions are those in its rows.
+# If the stack has a table, the extractions are those in its rows: duplicates have none.
 _STACK_SOURCE: Final[LiteralString] = f"""public.documents as d left join lateral (
-    select {_COLUMNS} from private.stack_extractions
-    where of_stack = {{stack_id}} and of_document = d.id
+    select {_COLUMNS} from private.schema_extractions
+    where schema_id = (select schema_id from public.stack_tables where stack_id = {{stack_id}})
+      and document_id = d.id and not exists (
+        select from private.stack_copies as s where s.stack_id = {{stack_id}} and s.org_id = d.org_id
+          and s.content_sha256 = d.content_sha256 and s.document_id = d.id and s.first_copy <> d.id)
     union all
     select {_COLUMNS} from public.current_extractions
     where document_id = d.id and not exists (select from public.stack_tables where stack_id = {{stack_id}})

@@ -59,14 +59,10 @@ async def with_enclosed(conn: Connection, org_id: UUID, document_ids: Sequence[U
              join public.documents as d on d.parent_document_id = w.id
            )
            select d.id, d.filename, d.status, d.media_type, d.page_count, d.error, d.error_code,
-             first.id as duplicate_of, first.filename as original
+             first.duplicate_of, first.filename as original
            from (select id, min(place) as place from wanted group by id) as w
            join public.documents as d using (id)
-           left join lateral (
-             select o.id, o.filename from public.documents as o
-             where o.org_id = d.org_id and o.content_sha256 = d.content_sha256
-               and (o.created_at, o.id) < (d.created_at, d.id)
-             order by o.created_at, o.id limit 1) as first on true
+           left join private.duplicates as first on first.document_id = d.id
            order by w.place""",
         (list(document_ids), org_id),
     )

@@ -376,7 +376,9 @@ class ReplacedValue:
 _REPLACED: Final[LiteralString] = """from public.stack_documents as s
            join public.documents as d on d.id = s.document_id
            join public.stack_tables as t on t.stack_id = s.stack_id
-           join private.stack_extractions as e on e.of_stack = s.stack_id and e.of_document = s.document_id
+           cross join lateral (
+             select * from private.schema_extractions
+             where schema_id = t.schema_id and document_id = s.document_id offset 0) as e
            join public.extraction_journal as j on j.extraction_id = e.id
            join public.runs as r on r.id = j.run_id
            join public.runs as root on root.id = r.root_run_id and root.stack_id = s.stack_id

@@ -33,28 +33,18 @@ from fieldmark.stores.rows import ReasonField, SchemaRow, StatusField, large_row
 
 # A document's current extraction under any version of the schema, complete or not.
 _SCHEMA: Final[LiteralString] = """
-  select distinct on (e.document_id) e.id, e.document_id, e.document_type, e.status, e.schema_revid, e.review_count,
-    d.created_at
-  from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
-  join public.documents as d on d.id = e.document_id
-  where s.schema_id = {schema_id} and e.precedence < 2
-  order by e.document_id, e.precedence, e.created_at desc, e.id desc"""
-
-# The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none: of
-# documents with the same bytes the one that was added first has the row, as in the view `stack_table_rows`.
+  select e.id, e.document_id, e.document_type, e.status, e.schema_revid, e.review_count, d.created_at
+  from private.schema_extractions as e join public.documents as d on d.id = e.document_id
+  where e.schema_id = {schema_id} and e.precedence < 2"""
+# The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none.
 _STACK: Final[LiteralString] = """
   select e.id, s.document_id, e.document_type, e.status, e.schema_revid, e.review_count, s.uploaded_at as created_at
-  from (
-    select s.stack_id, s.document_id, d.created_at as uploaded_at, row_number() over (
-      partition by coalesce(d.content_sha256, d.id::text) order by s.created_at, d.created_at, d.id) as copy
-    from public.stack_documents as s join public.documents as d on d.id = s.document_id
-    where s.stack_id = {stack_id}) as s
-  left join public.stack_tables as t on t.stack_id = s.stack_id
+  from private.stack_copies as s left join public.stack_tables as t on t.stack_id = s.stack_id
   left join lateral (
-    select id, document_type, status, schema_revid, review_count from private.stack_extractions
-    where of_stack = s.stack_id and of_document = s.document_id) as e
-    on s.copy = 1
-  where true"""
+    select id, document_type, status, schema_revid, review_count from private.schema_extractions
+    where schema_id = t.schema_id and document_id = s.document_id offset 0) as e
+    on s.first_copy = s.document_id
+  where s.stack_id = {stack_id}"""
 _IN_STACK_STATES: Final[LiteralString] = """{row}.document_id = any (array(
   select document_id from public.stack_table_rows where stack_id = {} and state = any ({})))"""
 # In the order of `reading_first`.
