@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
-from fieldmark.db.pool import Database
+from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.domain.columns import field_units
 from fieldmark.domain.fields import Missing, leaves, value_at
@@ -42,6 +42,17 @@ _DOUBTED: Final = 0.5
 _EMPTY_INDEX: Final = DocumentIndex([])
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentWords:
+    """What an index is built from: the status that the caller sees, or None, and the words unless an index exists or is
+    being built. `lock` is held by the caller that builds it."""
+
+    document_id: UUID
+    status: DocumentStatus | None
+    lock: asyncio.Lock
+    pages: Sequence[PageWords] | None
+
+
 class DocumentIndexes:
     """A cache of document indexes, up to `max_words`, least recently used first out. A document that was read does not
     change. Every access first checks the caller's rights to the document."""
@@ -55,21 +66,35 @@ class DocumentIndexes:
         """Return the index of a document; an empty one if the caller cannot see it. Opens own transactions, and holds
         none while it builds the index."""
         async with database.as_user(scope) as conn:
-            status = await documents.status_of(conn, document_id)
-        if status is None:
-            return _EMPTY_INDEX
+            words = await self.read(conn, document_id)
+        return await self.build(database, scope, words)
+
+    async def read(self, conn: Connection, document_id: UUID) -> DocumentWords:
+        """Read what `build` needs, in a transaction that reads other rows, too. The words of an index that exists or is
+        being built are not read."""
+        status = await documents.status_of(conn, document_id)
+        is_first = document_id not in self._building and document_id not in self._built
         lock = self._building.setdefault(document_id, asyncio.Lock())
-        async with lock:
+        pages = await documents.words(conn, document_id) if is_first and status is not None else None
+        return DocumentWords(document_id, status, lock, pages)
+
+    async def build(self, database: Database, scope: Scope, words: DocumentWords) -> DocumentIndex:
+        """Return the index of a document; an empty one if the caller of `read` cannot see it."""
+        document_id = words.document_id
+        if words.status is None:
+            return _EMPTY_INDEX
+        async with words.lock:
             if document_id in self._built:
                 self._built.move_to_end(document_id)
                 return self._built[document_id][0]
-            async with database.as_user(scope) as conn:
-                pages = await documents.words(conn, document_id)
+            if (pages := words.pages) is None:  # built by another caller, who failed, or the cache was full
+                async with database.as_user(scope) as conn:
+                    pages = await documents.words(conn, document_id)
             # Takes half a second for hundreds of pages.
             index = await run_queued(scope.org_id, DocumentIndex, pages)
-            if status == DocumentStatus.READY:
+            if words.status == DocumentStatus.READY:
                 self._built[document_id] = index, sum(len(page.words) for page in pages)
-                while sum(words for _, words in self._built.values()) > self._max_words:
+                while sum(size for _, size in self._built.values()) > self._max_words:
                     self._built.popitem(last=False)
             return index
 

@@ -263,7 +263,8 @@ async def prepare_write(
     stored, InvisibleCharacter, and QuoteNotPrinted if an agent's quote is not on its page."""
     async with database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    return await _prepare(scope, await indexes.get(database, scope, row.document_id), row, write, author)
+        words = await indexes.read(conn, row.document_id)
+    return await _prepare(scope, await indexes.build(database, scope, words), row, write, author)
 
 
 async def prepare_first_write(
@@ -404,7 +405,8 @@ async def prepare_changes(
             raise Invalid(f"Two changes overlap at {paths.name(write.path)}. Send one change for each path.")
     async with database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
-    index = await indexes.get(database, scope, row.document_id)
+        words = await indexes.read(conn, row.document_id)
+    index = await indexes.build(database, scope, words)
     return [await _prepare(scope, index, row, write, PERSON) for write in writes]
 
 
@@ -540,8 +542,9 @@ async def prepare_restore(
     async with database.as_user(scope) as conn:
         row = await extractions.get(conn, extraction_id)
         then = await extractions.get_version(conn, extraction_id, version) if version <= row.version else None
+        words = await indexes.read(conn, row.document_id)
     write = Restoration((then and then.extracted_fields) or {}, version=version)
-    index = await indexes.get(database, scope, row.document_id)
+    index = await indexes.build(database, scope, words)
     shown = await _evidence(scope, index, row, write, PERSON, frozenset())
     return PreparedWrite(row, write, PERSON, shown, frozenset())
 

@@ -597,6 +597,27 @@ def _stored_page(words: list[list[Any]], **columns: Any) -> Page:
     return Page(words=[Word(*word) for word in words], **columns)
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentHead:
+    """What an agent is told of a document besides its text."""
+
+    id: UUID
+    filename: str
+    media_type: str | None
+    page_count: int
+    warnings: Sequence[ReadingWarning]
+
+
+async def find_head(conn: Connection, document_id: UUID) -> DocumentHead | None:
+    query = """select id, filename, media_type, coalesce(page_count, 0) as page_count, warnings
+               from public.documents where id = %s"""
+    row = await (await conn.execute(query, (document_id,))).fetchone()
+    if row is None:
+        return None
+    warnings = [ReadingWarning.from_json(warning) for warning in row.pop("warnings")]
+    return DocumentHead(**row, warnings=warnings)
+
+
 async def warnings(conn: Connection, document_id: UUID) -> list[ReadingWarning]:
     cursor = await conn.execute("select warnings from public.documents where id = %s", (document_id,))
     row = await cursor.fetchone()

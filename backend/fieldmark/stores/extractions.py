@@ -150,6 +150,16 @@ async def find_prompt(conn: Connection, extraction_id: UUID) -> PromptRow | None
     return None if revid is None else await prompts.get_version(conn, revid)
 
 
+async def find_schema_and_prompt(conn: Connection, extraction_id: UUID) -> tuple[Fields | None, PromptRow | None]:
+    """Return the schema and the version of the prompt that an extraction was made with, or None for each."""
+    cursor = await conn.execute("select schema, prompt_revid from public.extractions where id = %s", (extraction_id,))
+    row = await cursor.fetchone()
+    if row is None:
+        return None, None
+    revid = row["prompt_revid"]
+    return row["schema"], None if revid is None else await prompts.get_version(conn, revid)
+
+
 async def find(conn: Connection, extraction_id: UUID, *, lock: bool = False) -> ExtractionRow | None:
     """Return an extraction, or None. `lock` prevents changes by other transactions until this one ends."""
     query: LiteralString = f"select {_COLUMNS} from public.extractions as e where id = %s"
@@ -407,10 +417,6 @@ async def history(
     is_last = [row.pop("is_last") for row in rows]
     entries = [FieldChange.of(row, paths.name(paths.from_sql(row.pop("path"), row.pop("steps")))) for row in rows]
     return entries, None if all(is_last[-1:]) else entries[-1].id
-
-
-async def schema_of(conn: Connection, extraction_id: UUID) -> Fields | None:
-    return await value_of(conn, "select schema from public.extractions where id = %s", (extraction_id,))
 
 
 async def list_corrected(conn: Connection, org_id: UUID, limit: int) -> list[CorrectedExtractionRow]:

@@ -143,14 +143,13 @@ async def read_pages(
 ) -> ToolResult:
     """Return the text of some pages, or of all pages, up to the size limit of a result. `next_call_text` returns the
     instruction to continue at a page and offset."""
-    document = await documents.find(conn, document_id)
+    document = await documents.find_head(conn, document_id)
     if document is None:
         raise ToolFailed("The document is gone.", "not_found")
-    count = document.page_count or 0
+    count = document.page_count
     first, last = _range(pages, count)
-    warnings = await documents.warnings(conn, document.id)
-    page_warnings = _by_page(warnings, "[{}]".format)
-    found = await _excerpt(conn, document.id, first, last, offset, MAX_RESULT_BYTES - _ROOM_TO_GO_ON, warnings)
+    page_warnings = _by_page(document.warnings, "[{}]".format)
+    found = await _excerpt(conn, document.id, first, last, offset, MAX_RESULT_BYTES - _ROOM_TO_GO_ON, document.warnings)
     await _record(conn, context, found)
     text = "".join(
         f"--- page {page.number} of {count} ---\n" + page_warnings.get(page.number, "") + page.text
@@ -168,18 +167,26 @@ async def read_pages(
     return ToolResult(text, "ok" if found.more is None else "more", data or None, shown=step)
 
 
-async def first_part(conn: Connection, context: RunContext, document_id: UUID, *foreign: str) -> tuple[Boundary, str]:
+@dataclass(frozen=True, slots=True)
+class FirstPart:
+    """A document's text for the first message of a run, within its boundary."""
+
+    document: documents.DocumentHead
+    boundary: Boundary
+    text: str
+
+
+async def first_part(conn: Connection, context: RunContext, document_id: UUID, *foreign: str) -> FirstPart:
     """Return the boundary and the document's text for the run's first message, up to the context's size limit. The
     pages shown count as read. Text in `foreign` cannot forge the boundary either."""
-    document = await documents.find(conn, document_id)
+    document = await documents.find_head(conn, document_id)
     if document is None:
         raise Fenced("The document is gone.")
-    count, room = document.page_count or 0, context.first_part_bytes
-    warnings = await documents.warnings(conn, document.id)
-    found = await _excerpt(conn, document.id, 1, count if room else 0, 0, room, warnings)
+    count, room = document.page_count, context.first_part_bytes
+    found = await _excerpt(conn, document.id, 1, count if room else 0, 0, room, document.warnings)
     await _record(conn, context, found)
     boundary = Boundary(context.run_id, *foreign, document.filename, *(page.text for page in found.pages))
-    page_warnings = _by_page(warnings, boundary.line)
+    page_warnings = _by_page(document.warnings, boundary.line)
     text = boundary.delimit(
         "document",
         "".join(
@@ -193,7 +200,7 @@ async def first_part(conn: Connection, context: RunContext, document_id: UUID, *
     more = _NextPart(1) if not found.pages and count else found.more
     if more is not None:
         text += "\n" + boundary.line(f"the document goes on: {_call_again(more.page, more.offset)}")
-    return boundary, text
+    return FirstPart(document, boundary, text)
 
 
 async def _excerpt(

@@ -26,10 +26,10 @@ from fieldmark.services.extraction_sources import find_revid
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import prompts, schemas
-from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.rows import ExtractionRow, PromptRow
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
-from fieldmark.tools.documents import Boundary, DocumentReader, first_part
+from fieldmark.tools.documents import DocumentReader, FirstPart, first_part
 from fieldmark.tools.toolset import RunTools, Toolset
 
 _MOST_SHOWN = 500
@@ -192,14 +192,14 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
 async def _brief_extract(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
     if given.fields is not None:
         return await _brief_fields(conn, context, given)
-    schema = await extractions.schema_of(conn, context.extraction_id)
+    schema, prompt = await extractions.find_schema_and_prompt(conn, context.extraction_id)
     # The part that runs share comes first, for the provider's cache, and the document last.
-    common = EXTRACTION.text("extract", schema=_schema_text(schema)) + await _instructions_text(conn, context, given)
+    common = EXTRACTION.text("extract", schema=_schema_text(schema)) + _instructions_text(prompt, given)
     shown = await examples.choose(conn, context.scope, context.run, context.document_id, schema)
     corrected = examples.as_text(shown)
-    boundary, text = await first_part(conn, context, context.document_id, corrected)
-    corrections = EXTRACTION.text("examples", examples=boundary.delimit("examples", corrected)) if shown else ""
-    return common.strip(), corrections + await _document(conn, context, boundary, text)
+    part = await first_part(conn, context, context.document_id, corrected)
+    corrections = EXTRACTION.text("examples", examples=part.boundary.delimit("examples", corrected)) if shown else ""
+    return common.strip(), corrections + _document(part)
 
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
@@ -210,12 +210,12 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
     listed = json.dumps(
         [_path_with_stored_value(row, name) for name in given.fields or ()], ensure_ascii=False, indent=1
     )
-    boundary, text = await first_part(conn, context, context.document_id, listed)
+    part = await first_part(conn, context, context.document_id, listed)
     return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
         "fields_document",
-        instructions=await _instructions_text(conn, context, given),
-        fields=boundary.delimit("fields", listed),
-        document=await _document(conn, context, boundary, text),
+        instructions=_instructions_text(await extractions.find_prompt(conn, row.id), given),
+        fields=part.boundary.delimit("fields", listed),
+        document=_document(part),
     ).strip()
 
 
@@ -232,9 +232,8 @@ def _schema_text(schema: dict[str, Any] | None) -> str:
     return f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
 
 
-async def _instructions_text(conn: Connection, context: RunContext, given: ExtractInput) -> str:
+def _instructions_text(prompt: PromptRow | None, given: ExtractInput) -> str:
     """Return the text of the extraction's prompt and the instructions of the request."""
-    prompt = await extractions.find_prompt(conn, context.extraction_id)
     instructions = "\n\n".join(filter(None, (prompt and prompt.content, given.instructions))).strip()
     return f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
 
@@ -244,29 +243,26 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
     if row is None:
         raise Fenced("The extraction is gone.")
     current = (await run_in_thread(current_extraction, row)).text
-    boundary, text = await first_part(conn, context, context.document_id, current, given.message)
+    part = await first_part(conn, context, context.document_id, current, given.message)
     # A correction completes an extraction again only if it was complete before.
     ending = "complete" if row.status is ExtractionStatus.COMPLETED else "in_progress"
     return EXTRACTION.text("correct", ending=EXTRACTION.text(ending).strip()).strip(), EXTRACTION.text(
         "correct_document",
         correction=given.message.strip(),
-        current=boundary.delimit("extraction", current),
-        document=await _document(conn, context, boundary, text),
+        current=part.boundary.delimit("extraction", current),
+        document=_document(part),
     ).strip()
 
 
-async def _document(conn: Connection, context: RunContext, boundary: Boundary, text: str) -> str:
-    document = await documents.find(conn, context.document_id)
-    if document is None:
-        raise Fenced("The document is gone.")
+def _document(part: FirstPart) -> str:
     return EXTRACTION.text(
         "document",
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.
-        filename=json.dumps(document.filename, ensure_ascii=False),
-        media_type=document.media_type,
-        page_count=document.page_count,
-        boundary=boundary.word,
-        text=text,
+        filename=json.dumps(part.document.filename, ensure_ascii=False),
+        media_type=part.document.media_type,
+        page_count=part.document.page_count,
+        boundary=part.boundary.word,
+        text=part.text,
     ).strip()
 
 
