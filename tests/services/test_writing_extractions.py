@@ -119,9 +119,9 @@ async def test_tool_call_is_prepared_again_if_its_row_changed(case):
     index_requests = []
 
     class ObservedIndexes(DocumentIndexes):
-        async def get(self, *args):
+        async def build(self, *args):
             index_requests.append(args)
-            index = await super().get(*args)
+            index = await super().build(*args)
             if len(index_requests) == 1:
                 await case.set_fields({"items": [{"name": "Nut M8"}]})
             return index
