@@ -599,7 +599,7 @@ def _stored_page(words: list[list[Any]], **columns: Any) -> Page:
 
 @dataclass(frozen=True, slots=True)
 class DocumentHead:
-    """What an agent is told of a document besides its text."""
+    """What an agent sees of a document besides its text."""
 
     id: UUID
     filename: str
