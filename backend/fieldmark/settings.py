@@ -215,8 +215,8 @@ class Settings(BaseSettings):
     cors_origins: Annotated[list[str], NoDecode, BeforeValidator(_parse_list)] = []
     # Networks of proxies, whose addresses many people share: without the limit of connections of an address.
     trusted_proxies: Annotated[list[IPvAnyNetwork], NoDecode, BeforeValidator(_parse_list)] = []
-    # Private networks that webhooks may be sent to.
-    webhook_networks: Annotated[list[IPvAnyNetwork], NoDecode, BeforeValidator(_parse_list)] = []
+    # Private networks that webhooks and sources may use.
+    private_networks: Annotated[list[IPvAnyNetwork], NoDecode, BeforeValidator(_parse_list)] = []
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     min_free_mb: Annotated[int, Field(ge=0)] = 200
     metrics_token: Annotated[_Key, Field(min_length=16)] | None = None

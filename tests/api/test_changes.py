@@ -21,7 +21,7 @@ from http_stub import http_stub
 
 pytestmark = pytest.mark.anyio
 
-LOOPBACK = {"webhook_networks": ["127.0.0.0/8"]}
+LOOPBACK = {"private_networks": ["127.0.0.0/8"]}
 
 
 class Receiver:

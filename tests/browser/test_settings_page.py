@@ -108,7 +108,7 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
 
 
 async def test_webhook_is_added_tested_and_switched_off(serve, browsing):
-    async with serve(webhook_networks=["127.0.0.0/8"]) as server, browsing(server) as window:
+    async with serve(private_networks=["127.0.0.0/8"]) as server, browsing(server) as window:
         page = window.page
         await window.open("/settings")
         section = page.get_by_role("region", name=label("settings.sections.webhooks")).first

@@ -293,7 +293,7 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
                 body,
                 prices=runtime.prices,
                 options=options,
-                callback=body.callback and body.callback.check(runtime.settings.webhook_networks),
+                callback=body.callback and body.callback.check(runtime.settings.private_networks),
             )
             if not body.wait:
                 return await _accepted_response(runtime, scope, run_id)

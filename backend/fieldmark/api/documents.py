@@ -427,7 +427,7 @@ async def upload_document(
     async with request.form(max_files=1, max_fields=10) as form:
         file, password = form.get("file"), form.get("password")
         external_id, metadata, to_call = _own_data(form)
-        callback = to_call and to_call.check(runtime.settings.webhook_networks)
+        callback = to_call and to_call.check(runtime.settings.private_networks)
         if not isinstance(file, UploadFile):
             raise Invalid("The form has no file. Send the file in a part named file.")
         if password is not None and not (isinstance(password, str) and 0 < len(password) <= MAX_PASSWORD):

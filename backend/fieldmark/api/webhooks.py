@@ -14,7 +14,8 @@ from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.domain.statuses import ChangeType, DeliveryStatus
-from fieldmark.services.webhooks import IpNetwork, check_url, new_secret
+from fieldmark.public_addresses import IpNetwork, check_url
+from fieldmark.services.webhooks import new_secret
 from fieldmark.stores import webhooks
 from fieldmark.stores.webhooks import Callback
 
@@ -136,7 +137,7 @@ async def list_webhooks(scope: TheScope, conn: Conn) -> Webhooks:
 async def create_webhook(body: NewWebhook, scope: TheScope, conn: Conn, runtime: TheRuntime) -> WebhookWithSecret:
     """Create a webhook: every change from now on is sent there, signed, at least once. Save `secret`: it is not
     shown again."""
-    check_url(body.url, runtime.settings.webhook_networks)
+    check_url(body.url, runtime.settings.private_networks)
     webhook_id, secret = uuid4(), new_secret()
     await webhooks.add(conn, scope.org_id, webhook_id, url=body.url, types=body.types, secret=secret)
     return _with_secret(await webhooks.get(conn, webhook_id), secret)
@@ -146,7 +147,7 @@ async def create_webhook(body: NewWebhook, scope: TheScope, conn: Conn, runtime:
 async def change_webhook(webhook_id: UUID, body: WebhookChange, conn: Conn, runtime: TheRuntime) -> Webhook:
     """Change a webhook, or enable it again."""
     if body.url is not None:
-        check_url(body.url, runtime.settings.webhook_networks)
+        check_url(body.url, runtime.settings.private_networks)
     await webhooks.change(conn, webhook_id, url=body.url, types=body.types, is_enabled=body.is_enabled)
     return Webhook.of(await webhooks.get(conn, webhook_id))
 

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import json
 import random
 import secrets
-import socket
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
 from uuid import UUID
 
-import httpx
 import structlog
 from standardwebhooks import Webhook
 
 from fieldmark.db.pool import Database
-from fieldmark.errors import FieldmarkError, Invalid
+from fieldmark.errors import FieldmarkError
+from fieldmark.public_addresses import IpNetwork, error_code_of, send_request
 from fieldmark.stores import changes, webhooks
 from fieldmark.stores.webhooks import DueDelivery
-
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 RETRY_AFTER: Final = tuple(timedelta(seconds=seconds) for seconds in (5, 30, 120, 600, 1800, 3600, *[3 * 3600] * 24))
 """The pauses after failed attempts, each lengthened by up to a fifth at random: 3 days in all."""
@@ -37,63 +31,13 @@ SECONDS: Final = 15.0
 _LEASE: Final = timedelta(seconds=60)
 _MOST_AT_ONCE: Final = 64
 _MOST_AT_ONCE_FOR_ONE: Final = 8
-_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")  # IPv6 addresses that mean IPv4 ones (NAT64)
 
 _log = structlog.get_logger(__name__)
-
-
-class AddressRefused(Exception):
-    """The address is inside the network of the service."""
 
 
 def new_secret() -> str:
     """Return a secret of 32 random bytes."""
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-
-
-def check_url(url: str, allowed: Sequence[IpNetwork]) -> None:
-    """Raise Invalid for an address that changes cannot be sent to. A name is resolved only when it is used."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise Invalid("The address of the webhook is not a URL. Write it as https://example.com/path.") from None
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname or port == 0:
-        raise Invalid("The address of the webhook must begin with https:// or http:// and a host name.")
-    if parts.username is not None or parts.password is not None or parts.fragment:
-        raise Invalid("The address of the webhook may not contain a user name, a password or a fragment (#…).")
-    try:
-        address = ipaddress.ip_address(parts.hostname)
-    except ValueError:
-        return
-    if not _may_be_called(address, allowed):
-        raise Invalid(
-            "The address of the webhook is private. Use a public address, or have an administrator add its "
-            "network to FIELDMARK_WEBHOOK_NETWORKS."
-        )
-
-
-def _may_be_called(address: IpAddress, allowed: Sequence[IpNetwork]) -> bool:
-    if any(address in network for network in allowed if network.version == address.version):
-        return True
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if address in _TRANSLATED:
-            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _may_be_called(inner, allowed)
-    return address.is_global and not address.is_multicast
-
-
-async def _resolve(parts: SplitResult, allowed: Sequence[IpNetwork]) -> IpAddress:
-    """Return the address of a host. Raise AddressRefused if any of its addresses is private: the one that was checked
-    is the one that is called, so that the name cannot mean another one meanwhile."""
-    port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
-    found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    addresses = [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
-    if not addresses or not all(_may_be_called(one, allowed) for one in addresses):
-        raise AddressRefused
-    return addresses[0]
 
 
 def signed_headers(delivery: DueDelivery, body: str, now: datetime) -> dict[str, str]:
@@ -160,36 +104,22 @@ class Sender:
         )
         headers = signed_headers(delivery, body, datetime.now(UTC))
         try:
-            async with asyncio.timeout(SECONDS):
-                status = await self._post(delivery.url, body.encode(), headers)
-        except TimeoutError:
-            return None, "timeout"
-        except AddressRefused:
-            return None, "address_refused"
-        except (socket.gaierror, UnicodeError):
-            return None, "name_not_found"
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as failure:
-            return None, "certificate" if "CERTIFICATE_VERIFY" in str(failure) else "unreachable"
+            async with (
+                asyncio.timeout(SECONDS),
+                send_request(
+                    "POST",
+                    delivery.url,
+                    headers,
+                    self._allowed,
+                    content=body.encode(),
+                    timeout_seconds=SECONDS,
+                ) as response,
+            ):
+                status = response.status_code
+        except Exception as failure:
+            if (code := error_code_of(failure)) is None:
+                raise
+            return None, code
         if 200 <= status < 300:
             return status, None
         return status, "redirected" if 300 <= status < 400 else "refused"
-
-    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> int:
-        parts = urlsplit(url)
-        address = await _resolve(parts, self._allowed)
-        host = f"[{address}]" if address.version == 6 else str(address)
-        port = "" if parts.port is None else f":{parts.port}"
-        pinned = parts._replace(netloc=host + port).geturl()
-        name = parts.hostname or ""
-        # No proxy: it would resolve the name again.
-        async with (
-            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=SECONDS) as client,
-            client.stream(
-                "POST",
-                pinned,
-                content=body,
-                headers={**headers, "Host": (f"[{name}]" if ":" in name else name) + port},
-                extensions={"sni_hostname": name},
-            ) as response,
-        ):
-            return response.status_code

@@ -178,7 +178,7 @@ def with_spare_slot(slots: int) -> int:
 
 
 async def _work(queue: App, runtime: Runtime) -> None:
-    sender = Sender(runtime.database, runtime.settings.webhook_networks)
+    sender = Sender(runtime.database, runtime.settings.private_networks)
     async with aclosing(sender), asyncio.TaskGroup() as group:
         # A worker for each queue: a batch must not delay interactive runs, nor long runs the reading of documents.
         for name, slots in _queue_slots(runtime.settings).items():
