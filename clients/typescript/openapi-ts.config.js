@@ -1,4 +1,4 @@
-// `openapi.json` is what a running service answers at /openapi.json.
+// `npm run generate` writes `openapi.json` with the installed Fieldmark; a running service returns the same at /openapi.json.
 export default {
   input: './openapi.json',
   output: { path: './src/generated', module: { extension: '.js' } },

@@ -53,8 +53,8 @@ def test_types_have_the_keys_that_the_api_describes(openapi):
 
 
 def test_both_clients_have_the_same_verbs():
-    verbs = {name for name in vars(Fieldmark) if not name.startswith("_")}
-    assert verbs == {name for name in vars(AsyncFieldmark) if not name.startswith("_")} and len(verbs) == 16
+    verbs = {name for name in dir(Fieldmark) if not name.startswith("_")}
+    assert verbs == {name for name in dir(AsyncFieldmark) if not name.startswith("_")} and len(verbs) == 16
 
 
 def story(client: Fieldmark, folder: Path) -> dict[str, Any]:

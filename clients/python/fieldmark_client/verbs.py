@@ -1,173 +1,268 @@
-"""The verbs of both clients. A verb is a generator: it yields requests and pauses, gets responses, and returns its
-result, so that each is written once."""
+"""The verbs of both clients, each written once, as coroutines. Those of the blocking client never suspend."""
 
 from __future__ import annotations
 
 import json
 import random
 import time
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import uuid4
 
 import httpx
 
 from fieldmark_client.errors import FieldmarkError
-from fieldmark_client.types import Callback, RunAccepted, RunResult, UploadedDocument
+from fieldmark_client.rows import Rows
+from fieldmark_client.types import (
+    Callback,
+    Change,
+    ChangedExtraction,
+    Document,
+    Extraction,
+    RunAccepted,
+    RunResult,
+    UploadedDocument,
+)
 
-RETRIES: Final = 4
+_PAGE: Final = 200
+_POLL_SECONDS: Final = 2.0
+_RETRIES: Final = 4
 _TEMPORARY: Final = (429, 502, 503, 504)
 _MAX_PAUSE: Final = 30.0
-_ENDED: Final = ("completed", "failed", "cancelled", "awaiting_approval")
+_ENDED: Final = ("completed", "failed", "cancelled")
+_LAST_EVENTS: Final = ("complete", "error")
 
-Result = TypeVar("Result")
 File: TypeAlias = str | Path | tuple[str, bytes]
 """A path, or a name and the content."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request to send. `may_repeat`: sending it twice has the effect of sending it once."""
+class Connection(Protocol):
+    """Sends requests. Raises httpx.TransportError."""
 
-    method: str
-    path: str
-    query: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    body: Mapping[str, Any] | list[Any] | None = None
-    form: Mapping[str, str] = field(default_factory=dict[str, str])
-    file: File | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    may_repeat: bool = True
+    async def request(self, method: str, path: str, **options: Any) -> httpx.Response: ...
 
-    def options(self) -> dict[str, Any]:
-        """Return the arguments of httpx, which read the file."""
-        given: dict[str, Any] = {"params": without_none(self.query), "headers": dict(self.headers)}
-        if self.file is not None:
-            name, content = self.file if isinstance(self.file, tuple) else (Path(self.file).name, None)
-            source = content if content is not None else Path(str(self.file)).read_bytes()
-            return given | {"files": {"file": (name, source)}, "data": dict(self.form)}
-        return given if self.body is None else given | {"json": self.body}
+    def stream_lines(self, path: str, headers: Mapping[str, str]) -> AsyncGenerator[str, None]: ...
+
+    async def read_file(self, path: Path) -> bytes: ...
+
+    async def pause(self, seconds: float) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Seconds to wait."""
+class Verbs:
+    """What both clients can do."""
 
-    seconds: float
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def request(self, method: str, path: str, *, body: Any = None, **query: Any) -> Any:
+        """Send any request of the API and return its JSON. Raise FieldmarkError."""
+        return await self._send(method, path, body=body, query=query)
+
+    async def upload(
+        self,
+        file: File,
+        *,
+        extract: str | None = None,
+        external_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        password: str | None = None,
+        callback: Callback | None = None,
+        idempotency_key: str | None = None,
+    ) -> UploadedDocument:
+        """Upload a file. With `extract` (a schema's name, id or version; "": without one) a run extracts its fields."""
+        given = file if isinstance(file, tuple) else (Path(file).name, await self._connection.read_file(Path(file)))
+        texts = without_none({"metadata": metadata, "callback": callback})
+        form = {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()}
+        form |= without_none({"external_id": external_id, "password": password})
+        key, query = idempotency_key or str(uuid4()), {"extract": extract}
+        return await self._send("POST", "/api/documents", query=query, key=key, files={"file": given}, data=form)
+
+    async def extract(
+        self,
+        document_id: str,
+        *,
+        schema: str | Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+        **options: Any,
+    ) -> RunAccepted:
+        """Start to extract a document's fields. `options` are further members of the request, such as `instructions`
+        and `approval`."""
+        return await self._start("extract", idempotency_key, document_id=document_id, schema=schema, **options)
+
+    async def correct(self, extraction_id: str, message: str, **options: Any) -> RunAccepted:
+        """Start to correct an extraction in words."""
+        return await self._start("correct", None, extraction_id=extraction_id, message=message, **options)
+
+    async def ask(self, message: str, **options: Any) -> RunAccepted:
+        """Start to answer a question about all documents."""
+        return await self._start("ask", None, message=message, **options)
+
+    async def wait(self, run_id: str, *, timeout: float | None = None) -> RunResult:
+        """Wait until a run ends or waits for a decision (`waits_for`). Raise FieldmarkError `timeout`."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        while True:
+            seconds = 50 if ends is None else max(0, min(50, int(ends - time.monotonic())))
+            headers = {"Prefer": f"wait={seconds}"}
+            result: RunResult = await self._send("GET", f"/api/runs/{run_id}/result", headers=headers)
+            if result["status"] in (*_ENDED, "awaiting_approval"):
+                return result
+            if ends is not None and time.monotonic() >= ends:
+                raise FieldmarkError(0, "timeout", f"The run {run_id} is still {result['status']}.")
+            if seconds == 0:
+                await self._connection.pause(0.2)
+
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events of a run until it ends or waits for a decision, across lost connections."""
+        while True:
+            is_last, count = False, 0
+            headers = {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
+            try:
+                lines = self._connection.stream_lines(f"/api/runs/{run_id}/events", headers)
+                async with aclosing(_events(lines)) as events:
+                    async for number, event in events:
+                        after, count = number or after, count + 1
+                        is_last = event["type"] in _LAST_EVENTS
+                        yield event
+            except httpx.TransportError:
+                await self._connection.pause(_POLL_SECONDS)
+            if is_last:
+                return
+            # At rest after a connection without new events: all were seen.
+            run = await self.request("GET", f"/api/runs/{run_id}")
+            if count == 0 and (run["waits_for"] is not None or run["status"] in _ENDED):
+                return
+
+    async def decide(
+        self,
+        run_id: str,
+        call_id: str,
+        *,
+        approved: bool,
+        arguments: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+    ) -> RunAccepted:
+        """Approve or reject the call that a run waits for. `arguments` replace those of the agent."""
+        decision = without_none({"call_id": call_id, "approved": approved, "input": arguments, "reason": reason})
+        body = {"run_id": run_id, "approvals": [decision], "wait": False}
+        return await self._send("POST", "/api/agent/approve", body=body)
+
+    async def document(self, document_id: str) -> Document:
+        return await self._send("GET", f"/api/documents/{document_id}")
+
+    async def documents(self, **filters: Any) -> AsyncIterator[Document]:
+        """Yield documents, newest first, page by page. `filters` are parameters of the API, such as `stage`."""
+        before: str | None = None
+        while True:
+            page = await self.request("GET", "/api/documents", limit=_PAGE, before=before, **filters)
+            for item in page["items"]:
+                yield item
+            if (before := page["next"]) is None:
+                return
+
+    async def extraction(self, extraction_id: str) -> Extraction:
+        return await self._send("GET", f"/api/extractions/{extraction_id}")
+
+    async def set_fields(
+        self, extraction_id: str, values: Mapping[str, Any], *, version: int | None = None
+    ) -> ChangedExtraction:
+        """Set fields by path. With `version`, only if the extraction still has it."""
+        headers = {} if version is None else {"If-Match": f'"{version}"'}
+        body = [{"path": path, "value": value} for path, value in values.items()]
+        path = f"/api/extractions/{extraction_id}/fields"
+        return await self._send("PATCH", path, body=body, headers=headers, may_repeat=True)
+
+    async def rows(self, table: str, **query: Any) -> Rows:
+        """Return all rows of the table of a schema or stack, by its name or id. `query`: such as `filter`, `sort`."""
+        for kind in ("schemas", "stacks"):
+            found = await self.request("GET", f"/api/{kind}", name=table)
+            if found["items"]:
+                table = found["items"][0]["id"]
+                break
+        items: list[dict[str, Any]] = []
+        while True:
+            page = await self.request("GET", f"/api/tables/{table}/rows", limit=500, offset=len(items), **query)
+            items += page["items"]
+            if len(items) >= page["total"] or not page["items"]:
+                return Rows([column["path"] for column in page["columns"]], items)
+
+    async def changes(
+        self, after: int = 0, *, types: Iterable[str] = (), follow: bool = False
+    ) -> AsyncIterator[Change]:
+        """Yield what happened after a number, oldest first. With `follow`, wait for more."""
+        while True:
+            page = await self.request("GET", "/api/changes", after=after, type=[*types] or None, limit=_PAGE)
+            for item in page["items"]:
+                yield item
+            after = page["last"]
+            if not page["has_more"]:
+                if not follow:
+                    return
+                await self._connection.pause(_POLL_SECONDS)
+
+    async def _start(self, task: str, key: str | None, **body: Any) -> RunAccepted:
+        body = {**without_none(body), "wait": False}
+        return await self._send("POST", f"/api/agent/{task}", body=body, key=key or str(uuid4()))
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        key: str | None = None,
+        may_repeat: bool = False,
+        **form: Any,
+    ) -> Any:
+        """Send a request, again if the failure is temporary and a repetition is harmless. Return the JSON of the
+        response; None for an empty one. Raise FieldmarkError."""
+        may_repeat = may_repeat or key is not None or method in ("GET", "PUT", "DELETE")
+        options = {"params": without_none(query or {}), **form, **without_none({"json": body})}
+        options["headers"] = {**(headers or {}), **without_none({"Idempotency-Key": key})}
+        for attempt in range(_RETRIES + 1):
+            pause = 0.2 * 2**attempt
+            try:
+                response = await self._connection.request(method, path, **options)
+                if response.is_success:
+                    return json.loads(response.content) if response.content else None
+                error, is_temporary = error_of(response), response.status_code in _TEMPORARY
+                if (wanted := response.headers.get("retry-after", "")).isdigit():
+                    pause = float(wanted)
+            except httpx.TransportError as lost:
+                message = f"The service cannot be reached ({type(lost).__name__})."
+                error, is_temporary = FieldmarkError(0, "unreachable", message), True
+            if attempt == _RETRIES or not (is_temporary and may_repeat):
+                raise error
+            await self._connection.pause(min(pause, _MAX_PAUSE) * (1 + random.random() / 4))  # noqa: S311
+        raise AssertionError
 
 
-Outcome: TypeAlias = httpx.Response | httpx.TransportError | None
-Verb: TypeAlias = Generator[Request | Pause, Outcome, Result]
+async def _events(lines: AsyncGenerator[str, None]) -> AsyncGenerator[tuple[int | None, dict[str, Any]], None]:
+    """Yield the events of a stream with their numbers."""
+    number: int | None = None
+    data: list[str] = []
+    async with aclosing(lines):
+        async for line in lines:
+            name, _, value = line.partition(":")
+            if name == "id":
+                number = int(value)
+            elif name == "data":
+                data.append(value.removeprefix(" "))
+            elif not line and data:
+                yield number, json.loads("\n".join(data))
+                number, data = None, []
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file of `upload_many`, with its own key and data."""
-
-    file: File
-    external_id: str | None = None
-    metadata: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Uploaded:
-    """What became of a file of `upload_many`: a document or an error."""
-
-    upload: Upload
-    document: UploadedDocument | None = None
-    error: FieldmarkError | None = None
-
-
-def send(request: Request) -> Verb[Any]:
-    """Send a request, again if the failure is temporary and it may be repeated. Return the JSON of the response; None
-    for an empty one. Raise FieldmarkError."""
-    for attempt in range(RETRIES + 1):
-        outcome = yield request
-        assert outcome is not None
-        is_lost = isinstance(outcome, httpx.TransportError)
-        if not is_lost and outcome.is_success:
-            return json.loads(outcome.content) if outcome.content else None
-        is_temporary = is_lost or outcome.status_code in _TEMPORARY
-        if attempt == RETRIES or not (is_temporary and request.may_repeat):
-            raise error_of(outcome)
-        wanted = "" if is_lost else outcome.headers.get("retry-after", "")
-        pause = float(wanted) if wanted.isdigit() else 0.2 * 2**attempt
-        yield Pause(min(pause, _MAX_PAUSE) * (1 + random.random() / 4))  # noqa: S311
-    raise AssertionError
-
-
-def error_of(outcome: httpx.Response | httpx.TransportError) -> FieldmarkError:
-    """Return the error of a failed request."""
-    if isinstance(outcome, httpx.TransportError):
-        return FieldmarkError(0, "unreachable", f"The service cannot be reached ({type(outcome).__name__}).")
+def error_of(response: httpx.Response) -> FieldmarkError:
+    """Return the error of a refused request."""
     try:
-        problem: dict[str, Any] = json.loads(outcome.content)
-        return FieldmarkError(outcome.status_code, str(problem["code"]), str(problem["detail"]), problem)
+        problem: dict[str, Any] = json.loads(response.content)
+        return FieldmarkError(response.status_code, str(problem["code"]), str(problem["detail"]), problem)
     except (ValueError, LookupError, TypeError):
-        return FieldmarkError(outcome.status_code, "unavailable", f"The service answered {outcome.status_code}.")
-
-
-def upload(
-    file: File,
-    *,
-    extract: str | None,
-    external_id: str | None,
-    metadata: Mapping[str, Any] | None,
-    password: str | None,
-    callback: Callback | None,
-    idempotency_key: str | None,
-) -> Verb[UploadedDocument]:
-    texts = {"metadata": metadata, "callback": callback}
-    form = {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items() if value is not None}
-    form |= without_none({"external_id": external_id, "password": password})
-    headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
-    query = {"extract": extract}
-    return (yield from send(Request("POST", "/api/documents", query, form=form, file=file, headers=headers)))
-
-
-def start(task: str, body: Mapping[str, Any], idempotency_key: str | None) -> Verb[RunAccepted]:
-    headers = {"Idempotency-Key": idempotency_key or str(uuid4())}
-    request = Request("POST", f"/api/agent/{task}", body={**without_none(body), "wait": False}, headers=headers)
-    return (yield from send(request))
-
-
-def wait(run_id: str, timeout: float | None) -> Verb[RunResult]:
-    """Wait until a run ends or waits for a decision. Raise FieldmarkError `timeout`."""
-    ends = None if timeout is None else time.monotonic() + timeout
-    while True:
-        seconds = 50 if ends is None else max(0, min(50, int(ends - time.monotonic())))
-        headers = {"Prefer": f"wait={seconds}"}
-        result: RunResult = yield from send(Request("GET", f"/api/runs/{run_id}/result", headers=headers))
-        if result["status"] in _ENDED:
-            return result
-        if ends is not None and time.monotonic() >= ends:
-            raise FieldmarkError(0, "timeout", f"The run {run_id} is still {result['status']}.")
-        if seconds == 0:
-            yield Pause(0.2)
-
-
-def decide(
-    run_id: str, call_id: str, *, approved: bool, arguments: Mapping[str, Any] | None, reason: str | None
-) -> Verb[RunAccepted]:
-    decision = without_none({"call_id": call_id, "approved": approved, "input": arguments, "reason": reason})
-    body = {"run_id": run_id, "approvals": [decision], "wait": False}
-    return (yield from send(Request("POST", "/api/agent/approve", body=body, may_repeat=False)))
-
-
-def set_fields(extraction_id: str, values: Mapping[str, Any], version: int | None) -> Verb[Any]:
-    headers = {} if version is None else {"If-Match": f'"{version}"'}
-    body = [{"path": path, "value": value} for path, value in values.items()]
-    return (yield from send(Request("PATCH", f"/api/extractions/{extraction_id}/fields", body=body, headers=headers)))
-
-
-def find_table(name: str) -> Verb[str]:
-    """Return the id of the table of a schema or stack, by its name or id. Raise FieldmarkError `not_found`."""
-    for kind in ("schemas", "stacks"):
-        found = yield from send(Request("GET", f"/api/{kind}", {"name": name}))
-        if found["items"]:
-            return found["items"][0]["id"]
-    return name
+        return FieldmarkError(response.status_code, "unavailable", f"The service answered {response.status_code}.")
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:

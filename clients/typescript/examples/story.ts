@@ -1,9 +1,7 @@
 // From a file to a checked extraction. FIELDMARK_URL, FIELDMARK_KEY, and the file's path as the argument.
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import {
-  exportExtraction, Fieldmark, getExtraction, getMe, isLast, setFields, uploadDocument, type WaitingCall,
-} from '../src/index.js';
+import { exportExtraction, Fieldmark, getMe, isLast, type WaitingCall } from 'fieldmark-client';
 
 const [path = ''] = process.argv.slice(2);
 const fieldmark = new Fieldmark({ baseUrl: process.env.FIELDMARK_URL ?? '', key: process.env.FIELDMARK_KEY ?? '' });
@@ -12,8 +10,7 @@ const { call } = fieldmark;
 const { data: me } = await getMe(call);
 console.log('signed in with the key', me.key?.name);
 
-const file = new File([await readFile(path)], basename(path));
-const { data: document } = await uploadDocument({ ...call, body: { file } });
+const document = await fieldmark.upload(new File([await readFile(path)], basename(path)));
 const run = await fieldmark.extract({ document_id: document.id, approval: 'ask' });
 
 // The line is cut after the first events …
@@ -36,14 +33,14 @@ for await (const { id, event } of fieldmark.follow(run.run_id, { after: seen, de
   if (event.type === 'changed') console.log('changed', event.changed.map(({ path }) => path).join(', '));
 }
 
-const where = { extraction_id: run.extraction_id ?? '' };
-await setFields({
+const id = run.extraction_id ?? '';
+await fieldmark.setFields(id, { reviewed_by: 'Grace', note: 'paid' }, { version: 1 });
+const found = await fieldmark.extraction(id);
+const { data: csv } = await exportExtraction({
   ...call,
-  path: where,
-  headers: { 'if-match': '1' },
-  body: [{ path: 'reviewed_by', value: 'Grace' }, { path: 'note', value: 'paid' }],
+  path: { extraction_id: id },
+  query: { format: 'csv' },
+  parseAs: 'text',
 });
-const { data: found } = await getExtraction({ ...call, path: where });
-const { data: csv } = await exportExtraction({ ...call, path: where, query: { format: 'csv' }, parseAs: 'text' });
 await writeFile('extraction.csv', String(csv));
 console.log(JSON.stringify({ events: total, version: found.version, fields: found.extracted_fields }));

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { createClient } from '@supabase/supabase-js';
-import { Fieldmark, isLast, type WaitingCall } from '../src/index.js';
+import { Fieldmark, isLast, type WaitingCall } from 'fieldmark-client';
 
 const { SUPABASE_URL = '', SUPABASE_PUBLISHABLE_KEY = '', FIELDMARK_URL = '' } = process.env;
 const [email = '', password = '', path = ''] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 // Every stream of the first few is lost, or ended too early, behind its first event. FIELDMARK_URL, FIELDMARK_KEY, and
 // the id of a run that has ended as the argument. Says which numbers came, and what a refusal is.
-import { Fieldmark, FieldmarkError } from '../src/index.js';
+import { Fieldmark, FieldmarkError } from 'fieldmark-client';
 
 const [runId = ''] = process.argv.slice(2);
 const fieldmark = new Fieldmark({ baseUrl: process.env.FIELDMARK_URL ?? '', key: process.env.FIELDMARK_KEY ?? '' });

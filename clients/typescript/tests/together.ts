@@ -2,7 +2,7 @@
 // file's path as the argument. Says how often that was so, and how the run ended.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { Fieldmark, uploadDocument } from '../src/index.js';
+import { Fieldmark, uploadDocument } from 'fieldmark-client';
 
 const [path = ''] = process.argv.slice(2);
 const fieldmark = new Fieldmark({ baseUrl: process.env.FIELDMARK_URL ?? '', key: process.env.FIELDMARK_KEY ?? '' });
