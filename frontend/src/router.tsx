@@ -120,11 +120,14 @@ const askRoute = createRoute({
   component: lazyRouteComponent(() => import('./ask/AskPage'), 'AskPage'),
 });
 
+/** The address of before passages were part of asking. */
 const searchRoute = createRoute({
   getParentRoute: () => root,
   path: '/search',
-  validateSearch: (search): { q?: string } => (typeof search.q === 'string' && search.q !== '' ? { q: search.q } : {}),
-  component: lazyRouteComponent(() => import('./search/SearchPage'), 'SearchPage'),
+  validateSearch: ({ q }): { q?: string } => (typeof q === 'string' ? { q } : {}),
+  beforeLoad: ({ search: { q } }) => {
+    throw redirect({ to: '/ask', search: q === undefined ? {} : { find: q }, replace: true });
+  },
 });
 
 const schemasRoute = createRoute({

@@ -132,8 +132,8 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         await page.get_by_label(label("stacks.columnName")).wait_for()
         wrong["columns of a stack"] = await violations(page, axe)
         await check_area(
-            "search",
-            "/search?q=roof",
+            "passages",
+            "/ask?find=roof",
             page.get_by_role("list", name=label("search.results")).get_by_role("button").first,
         )
         await check_area("ask", "/ask", page.get_by_role("heading", name="Ask your documents"))

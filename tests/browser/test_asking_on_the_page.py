@@ -8,8 +8,10 @@ import pytest
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
 from browser.window import label
+from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
+from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
 
@@ -108,20 +110,43 @@ async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, br
         await page.get_by_role("button", name="Cancel").click()
         await page.get_by_text("cancelled").first.wait_for()
         await page.get_by_role("button", name="Cancel").wait_for(state="detached")
-        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("button", name=label("ask.more", name="Who feeds dragon 1?")).click()
+        await page.get_by_role("menuitem", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         await page.get_by_role("heading", name=label("ask.title")).wait_for()
         assert (await server.get("threads?agent=library"))["items"] == []
 
 
-async def test_search_hit_opens_on_its_page(serve, browsing):
+async def test_suggested_question_has_its_figures_in_a_table_that_opens_their_rows(serve, browsing, clone):
+    totals = [("Acme", 500), ("Acme", 1500.5), ("Globex", 2000), ("Globex", 900)]
+    library = [LibraryDocument({"vendor": vendor, "total": total, "currency": "EUR"}) for vendor, total in totals]
+    async with serve(answer_offline) as server, browsing(server) as window:
+        page = window.page
+        insert_documents(clone.owner_url, server.scope, library)
+        columns = [{"name": "vendor"}, {"name": "total", "type": "number"}]
+        stack = {"name": "Bills", "document_ids": [str(one.id) for one in library], "columns": columns}
+        assert (await server.http.post("/api/stacks", json=stack)).status_code == 201
+        await window.open("/ask")
+        await page.get_by_role("button", name=label("ask.suggest.sumBy", field="total", group="vendor")).click()
+        figures = page.get_by_role("region", name=label("answer.figures"))
+        await figures.get_by_role("row", name="Globex 2 2,900.00 EUR").wait_for()
+        await figures.get_by_role("row", name=f"{label('answer.sum')} 4 4,900.50 EUR").wait_for()
+        assert await page.get_by_role("list", name="Sources").get_by_role("button").count() == 3
+        await page.get_by_role("button", name="1 more").click()
+        assert await page.get_by_role("list", name="Sources").get_by_role("button").count() == 4
+        await page.get_by_role("link", name="Globex").click()
+        await page.get_by_role("heading", name="Bills").wait_for()
+        assert "filter" in page.url and "Globex" in page.url
+
+
+async def test_passage_opens_on_its_page(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await server.upload_text(SURVEY, "survey.txt")
         await server.wait_until_indexed()
-        await window.open("/search")
-        await page.get_by_role("searchbox").fill("leaking roof")
-        await page.get_by_role("searchbox").press("Enter")
+        await window.open("/ask")
+        await page.get_by_label("Your question").fill("leaking roof")
+        await page.get_by_role("button", name=label("ask.find")).click()
         hit = page.get_by_role("list", name=label("search.results")).get_by_role("button").first
         await hit.wait_for()
         assert await hit.locator("mark").all_inner_texts() == ["roof", "leaks"]

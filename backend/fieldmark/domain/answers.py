@@ -8,7 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from fieldmark.domain.document_filters import DocumentFilters
 from fieldmark.domain.events import Citation
+from fieldmark.domain.field_query import AggregateOp, GroupBy
 from fieldmark.domain.statuses import RunError
 
 
@@ -116,6 +118,41 @@ class ToolCallMade(BaseModel):
     output: str = Field("", description="The first 500 characters of the result, or why the call was refused.")
 
 
+class Figure(BaseModel):
+    """One figure of a group. An exact number or date, as text."""
+
+    model_config = ConfigDict(frozen=True)
+
+    op: AggregateOp
+    path: str | None
+    value: str
+    currency: str | None
+
+
+class FigureGroup(BaseModel):
+    """The figures of one group. `key` is null for documents without the key, and without `group_by`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str | None
+    documents: int
+    results: list[Figure]
+
+
+class FigureTable(BaseModel):
+    """What one field query computed, and for which documents."""
+
+    model_config = ConfigDict(frozen=True)
+
+    where: DocumentFilters
+    group_by: GroupBy | None
+    groups: list[FigureGroup]
+    groups_total: int
+    in_several_groups: int = Field(
+        description="Number of documents in more than one group: then the groups add up to more."
+    )
+
+
 class Trace(BaseModel):
     """The steps that led to an answer. Empty for answers recorded by an older version."""
 
@@ -125,6 +162,7 @@ class Trace(BaseModel):
     next_step: str | None = Field(None, description="The tool that the intent leads to, such as submit_answer.")
     documents_read: list[DocumentRead] = []
     tool_calls_made: list[ToolCallMade] = Field([], description="In call order, at most 100.")
+    figures: list[FigureTable] = Field([], description="What the field queries computed: the last three.")
 
 
 class _Answer(Trace):

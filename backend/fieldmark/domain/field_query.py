@@ -252,11 +252,13 @@ class FieldAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KnownField:
-    """A path in use: the number of sampled documents with a value there, and the kinds of these values."""
+    """A path in use: the number of sampled documents with a value there, of different values, and the kinds of these
+    values."""
 
     document_type: str | None
     path: str
     documents: int
+    distinct_values: int
     kinds: Sequence[ValueKind]
 
 

@@ -31,10 +31,11 @@ async def list_known_fields(
         """with newest as materialized (
           select e.id, e.document_type from {source} where {where} order by d.created_at desc, d.id limit {most}
         )
-        select (select count(*) from newest) as looked_at, f.document_type, f.pattern, f.documents, f.kinds
+        select (select count(*) from newest) as looked_at, f.document_type, f.pattern, f.documents,
+          f.distinct_values, f.kinds
         from (select) as one left join (
           select e.document_type, v.pattern, count(distinct e.id) as documents,
-            array_agg(distinct v.kind) as kinds
+            count(distinct lower(v.text)) as distinct_values, array_agg(distinct v.kind) as kinds
           from newest as e
           cross join lateral (select * from public.fields where extraction_id = e.id offset 0) as v
           where v.kind not in ('container', 'blank') group by 1, 2
@@ -52,6 +53,7 @@ async def list_known_fields(
             row["document_type"],
             row["pattern"],
             row["documents"],
+            row["distinct_values"],
             [ValueKind(kind) for kind in row["kinds"]],
         )
         for row in rows

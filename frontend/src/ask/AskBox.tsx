@@ -1,35 +1,38 @@
-/** The box for a question, with filters for the documents that it is about. */
+/** The box for a question: about which documents, and whether to answer it or only to find the passages. */
 
 import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
+import { SlidersHorizontal, TextSearch } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { startQuestion, type Question } from '../api/runs';
+import { Button } from '../components/ui/Button';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Popover } from '../components/ui/Popover';
+import { Select } from '../components/ui/Select';
+import { tooltip } from '../components/ui/Tooltip';
 import { MessageBox } from '../conversation/MessageBox';
 import { tagsQuery } from '../documents/documentQueries';
+import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { stackQuery, stacksQuery } from '../tables/stackQueries';
-import styles from './Ask.module.css';
+import type { AskFilters } from './askView';
 
 interface Props {
   threadId: string | undefined;
-  /** undefined: all documents. */
-  stackId: string | undefined;
+  filters: AskFilters;
   /** The text to start with. */
   question: string | undefined;
-  onStack: (stackId: string | undefined) => void;
+  /** Questions that can be asked with a click. */
+  suggestions: readonly string[];
+  onFilters: (filters: AskFilters) => void;
   onAsked: (threadId: string) => Promise<void>;
+  onFind: (words: string) => void;
 }
 
-export function AskBox({ threadId, stackId, question, onStack, onAsked }: Props) {
+export function AskBox({ threadId, filters, question, suggestions, onFilters, onAsked, onFind }: Props) {
   const [message, setMessage] = useState(question ?? '');
-  const [tag, setTag] = useState('');
-  const [name, setName] = useState('');
-  const tags = useQuery(tagsQuery);
-  const listed = useInfiniteQuery(stacksQuery).data?.pages.flatMap((page) => page.items) ?? [];
-  const isListed = listed.some(({ id }) => id === stackId);
-  const other = useQuery({ ...stackQuery(stackId ?? ''), enabled: stackId !== undefined && !isListed, retry: false });
-  const stacks = other.data === undefined || isListed ? listed : [other.data, ...listed];
-  const stack = stacks.find(({ id }) => id === stackId);
+  const canWrite = useCanWrite();
   // Idempotency key: a retry or a second click asks the same question once.
   const key = useRef(crypto.randomUUID());
   const ask = useMutation({
@@ -40,76 +43,145 @@ export function AskBox({ threadId, stackId, question, onStack, onAsked }: Props)
       await onAsked(id);
     },
   });
-  const send = () => {
-    const filters = {
-      ...(stackId !== undefined && { stack_id: stackId }),
-      ...(tag !== '' && { tags: [tag] }),
-      ...(name.trim() !== '' && { filename: name.trim() }),
+  const send = (text: string) => {
+    const { stack, tag, name } = filters;
+    const asked = {
+      ...(stack !== undefined && { stack_id: stack }),
+      ...(tag !== undefined && { tags: [tag] }),
+      ...(name !== undefined && { filename: name }),
     };
     ask.mutate({
-      message,
+      message: text,
       ...(threadId !== undefined && { thread_id: threadId }),
-      ...(Object.keys(filters).length > 0 && { filters }),
+      ...(Object.keys(asked).length > 0 && { filters: asked }),
     });
   };
+  const change = (text: string) => {
+    setMessage(text);
+    key.current = crypto.randomUUID(); // another question
+  };
+  const words = message.trim();
   return (
     <MessageBox
       label={t('ask.question')}
-      placeholder={
-        threadId !== undefined
-          ? t('ask.followUp')
-          : stack === undefined
-            ? t('ask.askAll')
-            : t('ask.askStack', { name: visibleText(stack.name) })
-      }
+      placeholder={t(threadId === undefined ? 'ask.placeholder' : 'ask.followUp')}
       send={t('ask.send')}
       value={message}
       isPending={ask.isPending}
+      blocked={canWrite ? undefined : t('ask.viewer')}
       error={ask.error}
-      onChange={(text) => {
-        setMessage(text);
-        key.current = crypto.randomUUID(); // another question
-      }}
-      onSend={send}>
-      {(stacks.length > 0 || stackId !== undefined) && (
-        <select
-          className={styles.stack}
-          aria-label={t('ask.about')}
-          value={stackId ?? ''}
-          onChange={({ target }) => {
-            key.current = crypto.randomUUID(); // another question
-            onStack(target.value === '' ? undefined : target.value);
-          }}>
-          <option value="">{t('document.all')}</option>
-          {stacks.map((one) => (
-            <option key={one.id} value={one.id}>
-              {visibleText(one.name)}
-            </option>
-          ))}
-          {stackId !== undefined && stack === undefined && (
-            <option value={stackId}>{t(other.isError ? 'ask.stackGone' : 'common.loading')}</option>
-          )}
-        </select>
-      )}
-      <label>
-        <span className="sr-only">{t('ask.onlyTag')}</span>
-        <select className={styles.tag} value={tag} onChange={(event) => setTag(event.target.value)}>
-          <option value="">{t('common.allTags')}</option>
-          {tags.data?.items.map((one) => (
-            <option key={one.id} value={one.name}>
-              {visibleText(one.name)}
-            </option>
-          ))}
-        </select>
-      </label>
-      <input
-        className={styles.name}
-        aria-label={t('ask.nameContains')}
-        placeholder={t('ask.nameContains')}
-        value={name}
-        maxLength={255}
-        onChange={(event) => setName(event.target.value)}
+      onChange={change}
+      onSend={() => send(message)}
+      above={
+        canWrite &&
+        suggestions.length > 0 && (
+          <ul className="flex gap-2 overflow-x-auto pb-0.5 [scrollbar-width:none]" aria-label={t('ask.suggestions')}>
+            {suggestions.map((one) => (
+              <li key={one}>
+                <button
+                  type="button"
+                  disabled={ask.isPending}
+                  className="min-h-7 rounded-full border border-border px-3 text-xs whitespace-nowrap text-muted-foreground hover:bg-hover hover:text-foreground max-sm:min-h-11"
+                  onClick={() => send(one)}>
+                  {one}
+                </button>
+              </li>
+            ))}
+          </ul>
+        )
+      }>
+      <StackSelect
+        stackId={filters.stack}
+        onChange={(stack) => {
+          key.current = crypto.randomUUID(); // another question
+          const { stack: _, ...others } = filters;
+          onFilters(stack === undefined ? others : { ...others, stack });
+        }}
       />
+      <MoreFilters filters={filters} onFilters={onFilters} />
+      <Button
+        kind="quiet"
+        icon={TextSearch}
+        className="text-muted-foreground"
+        disabled={words.length < 2}
+        {...tooltip(t('ask.findText'))}
+        onClick={() => onFind(words)}>
+        {t('ask.find')}
+      </Button>
     </MessageBox>
+  );
+}
+
+const ALL = '';
+
+function StackSelect({
+  stackId,
+  onChange,
+}: {
+  stackId: string | undefined;
+  onChange: (id: string | undefined) => void;
+}) {
+  const listed = useInfiniteQuery(stacksQuery).data?.pages.flatMap((page) => page.items) ?? [];
+  const isListed = listed.some(({ id }) => id === stackId);
+  const other = useQuery({ ...stackQuery(stackId ?? ''), enabled: stackId !== undefined && !isListed, retry: false });
+  const stacks = other.data === undefined || isListed ? listed : [other.data, ...listed];
+  if (stacks.length === 0 && stackId === undefined) return null;
+  const isUnknown = stackId !== undefined && stacks.every(({ id }) => id !== stackId);
+  return (
+    <Select
+      kind="quiet"
+      className="max-w-52"
+      label={t('ask.about')}
+      value={stackId ?? ALL}
+      options={[
+        { value: ALL, label: t('document.all') },
+        ...stacks.map(({ id, name }) => ({ value: id, label: visibleText(name) })),
+        ...(isUnknown ? [{ value: stackId, label: t(other.isError ? 'ask.stackGone' : 'common.loading') }] : []),
+      ]}
+      onChange={(next) => onChange(next === ALL ? undefined : next)}
+    />
+  );
+}
+
+/** Only documents with a tag, or with a part in their name. */
+function MoreFilters({ filters, onFilters }: Pick<Props, 'filters' | 'onFilters'>) {
+  const tags = useQuery(tagsQuery).data?.items ?? [];
+  const { tag, name, ...others } = filters;
+  return (
+    <Popover
+      align="start"
+      side="top"
+      className="grid w-64 gap-3"
+      title={t('ask.filters')}
+      trigger={
+        <Button
+          kind="quiet"
+          icon={SlidersHorizontal}
+          aria-pressed={tag !== undefined || name !== undefined}
+          label={t('ask.filters')}
+        />
+      }>
+      <Field label={t('documents.tag')}>
+        <Select
+          value={tag ?? ALL}
+          options={[
+            { value: ALL, label: t('common.allTags') },
+            ...tags.map((one) => ({ value: one.name, label: visibleText(one.name) })),
+          ]}
+          onChange={(next) =>
+            onFilters({ ...others, ...(name !== undefined && { name }), ...(next !== ALL && { tag: next }) })
+          }
+        />
+      </Field>
+      <Field label={t('ask.nameContains')}>
+        <Input
+          value={name ?? ''}
+          maxLength={255}
+          onChange={({ target: { value } }) =>
+            onFilters({ ...others, ...(tag !== undefined && { tag }), ...(value !== '' && { name: value }) })
+          }
+        />
+      </Field>
+    </Popover>
   );
 }

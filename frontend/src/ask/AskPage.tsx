@@ -1,95 +1,112 @@
-/** Questions about all documents: conversations on the left, the messages, and the page of a source on the right. */
+/** Questions about all documents: conversations on the left, the answers, and the page of a source on the right. */
 
 import { getRouteApi } from '@tanstack/react-router';
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
+import { CircleHelp, List, Plus } from 'lucide-react';
 import { useCallback, useState } from 'react';
-import { Conversation } from '../conversation/Conversation';
-import { threadsQuery } from '../conversation/conversationQueries';
-import type { SourceLocation } from '../conversation/sourceLocation';
-import { useCanWrite } from '../session/role';
 import { Button } from '../components/ui/Button';
-import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { cn } from '../components/ui/cn';
+import { EmptyState } from '../components/ui/EmptyState';
+import { Conversation } from '../conversation/Conversation';
+import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
+import type { SourceLocation } from '../conversation/sourceLocation';
+import { knownFieldsQuery } from '../document/documentPageQueries';
 import { t } from '../shared/i18n';
-import styles from './Ask.module.css';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { AskBox } from './AskBox';
-import type { AskView } from './askView';
+import { type AskView, filtersOf } from './askView';
+import { Passages } from './Passages';
 import { SourceViewer } from './SourceViewer';
+import { suggestedQuestions } from './suggestions';
 import { ThreadList } from './ThreadList';
 
 const askRoute = getRouteApi('/ask');
 
 export function AskPage() {
-  const { thread, stack, question } = askRoute.useSearch();
+  const view = askRoute.useSearch();
+  const { thread, find, question } = view;
   const updateSearch = useUpdateSearch<AskView>();
   const queries = useQueryClient();
   const threads = useQuery(threadsQuery('library'));
-  const canWrite = useCanWrite();
   const [place, setPlace] = useState<SourceLocation | null>(null);
+  const [isListShown, showList] = useState(false);
   const show = useCallback(
     (next: SourceLocation) => setPlace((before) => ({ ...next, at: (before?.at ?? 0) + 1 })),
     [],
   );
-  const start = () => {
+  const open = (next: AskView) => {
     setPlace(null);
-    updateSearch(({ thread: _, ...others }) => others, { replace: false });
-  };
-  const open = (next: string) => {
-    setPlace(null);
-    updateSearch(() => ({ thread: next }), { replace: false });
+    showList(false);
+    updateSearch((params) => ({ ...filtersOf(params), ...next }), { replace: false });
   };
   // A late response must not replace a conversation that was opened since.
   const replace = (next: string | undefined) =>
     updateSearch(
       (params) =>
-        params.thread === thread
-          ? { ...(stack !== undefined && { stack }), ...(next !== undefined && { thread: next }) }
-          : params,
+        params.thread === thread ? { ...filtersOf(params), ...(next !== undefined && { thread: next }) } : params,
       { replace: false },
     );
   return (
-    <div className={styles.page} data-beside={place !== null || undefined}>
-      <aside className={styles.threads} aria-label={t('ask.threads')}>
-        <Button kind={thread === undefined ? 'plain' : 'main'} onClick={start}>
-          {t('ask.new')}
-        </Button>
-        <ThreadList
-          threads={threads.data?.items ?? []}
-          chosen={thread}
-          onOpen={open}
-          onGone={() => replace(undefined)}
+    <div className="relative flex h-full min-h-0 bg-background">
+      <ThreadList
+        threads={threads.data?.items ?? []}
+        chosen={thread}
+        onOpen={(next) => open({ thread: next })}
+        onNew={() => open({})}
+        onGone={() => replace(undefined)}
+        className={cn(
+          'w-56 shrink-0 max-lg:w-full',
+          isListShown ? 'flex' : 'flex max-lg:hidden',
+          place !== null && 'max-xl:hidden',
+        )}
+      />
+      <div className={cn('flex min-h-0 min-w-0 flex-1 flex-col', isListShown && 'max-lg:hidden')}>
+        <div className="flex h-12 shrink-0 items-center gap-1 border-b border-border pr-2 pl-4 lg:hidden">
+          <span className="flex-1 text-lg font-semibold">{t('areas.ask')}</span>
+          <Button kind="quiet" size="lg" icon={List} label={t('ask.threads')} onClick={() => showList(true)} />
+          <Button kind="quiet" size="lg" icon={Plus} label={t('ask.new')} onClick={() => open({})} />
+        </div>
+        <div className="grid min-h-0 flex-1 grid-cols-[minmax(0,1fr)]">
+          {find !== undefined ? (
+            <Passages words={find} filters={filtersOf(view)} onShow={show} />
+          ) : thread === undefined ? (
+            <div className="self-center">
+              <EmptyState icon={CircleHelp} title={t('ask.title')} text={t('ask.hint')} />
+            </div>
+          ) : (
+            <Conversation key={thread} threadId={thread} areTitles onShow={show} />
+          )}
+        </div>
+        <AskBox
+          question={question ?? find}
+          key={`${thread ?? ''} ${find ?? ''}`}
+          threadId={thread}
+          filters={filtersOf(view)}
+          suggestions={useSuggestions(thread)}
+          onFilters={(filters) =>
+            updateSearch(({ stack: _, tag: __, name: ___, ...others }) => ({ ...others, ...filters }))
+          }
+          onFind={(words) => open({ find: words })}
+          onAsked={async (threadId) => {
+            await Promise.all([
+              queries.invalidateQueries({ queryKey: ['threads'] }),
+              queries.invalidateQueries({ queryKey: ['thread', threadId] }),
+            ]);
+            if (threadId !== thread) replace(threadId);
+          }}
         />
-      </aside>
-      <div className={styles.talk}>
-        {thread === undefined ? (
-          <div className={styles.start}>
-            <h1>{t('ask.title')}</h1>
-            <p className="muted">
-              {t('ask.hint')} {t('ask.examples')}
-            </p>
-          </div>
-        ) : (
-          <Conversation key={thread} threadId={thread} onShow={show} />
-        )}
-        {canWrite && (
-          <AskBox
-            question={question}
-            key={thread ?? ''}
-            threadId={thread}
-            stackId={stack}
-            onStack={(next) =>
-              updateSearch(({ stack: _, ...others }) => (next === undefined ? others : { ...others, stack: next }))
-            }
-            onAsked={async (threadId) => {
-              await Promise.all([
-                queries.invalidateQueries({ queryKey: ['threads'] }),
-                queries.invalidateQueries({ queryKey: ['thread', threadId] }),
-              ]);
-              if (threadId !== thread) replace(threadId);
-            }}
-          />
-        )}
       </div>
       {place !== null && <SourceViewer place={place} onClose={() => setPlace(null)} />}
     </div>
+  );
+}
+
+/** Questions from the organisation's own fields that this conversation has not asked. */
+function useSuggestions(thread: string | undefined): string[] {
+  const fields = useQuery(knownFieldsQuery(null)).data ?? [];
+  const turns = useInfiniteQuery({ ...threadQuery(thread ?? ''), enabled: thread !== undefined }).data?.pages ?? [];
+  return suggestedQuestions(
+    fields,
+    turns.flatMap((page) => page.turns.map((turn) => turn.message ?? '')),
   );
 }

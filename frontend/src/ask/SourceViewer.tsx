@@ -12,9 +12,8 @@ import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { ErrorNotice } from '../components/ui/Notice';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { Icon } from '../shared/Icon';
+import { X } from 'lucide-react';
 import { t } from '../shared/i18n';
-import styles from './Ask.module.css';
 
 const CLOSE = { id: 'source.close', keys: 'Escape' } as const;
 
@@ -31,29 +30,35 @@ export function SourceViewer({ place, onClose }: { place: SourceLocation; onClos
   );
   useShortcut(CLOSE, onClose);
   return (
-    <aside className={styles.beside} aria-label={t('ask.source')}>
-      <div className={styles.head}>
-        {number !== null && <b>{number}</b>}
-        <Link to="/documents/$documentId" params={{ documentId }} search={{ page }} className="truncate">
+    <aside
+      aria-label={t('ask.source')}
+      className="flex min-h-0 w-[26.5rem] shrink-0 flex-col border-l border-border bg-background max-lg:absolute max-lg:inset-0 max-lg:z-20 max-lg:w-full max-lg:border-l-0">
+      <div className="flex h-12 shrink-0 items-center gap-2 border-b border-border pr-2 pl-4">
+        {number !== null && <b className="font-semibold">{number}</b>}
+        <Link
+          to="/documents/$documentId"
+          params={{ documentId }}
+          search={{ page }}
+          className="min-w-0 flex-1 truncate font-medium text-foreground no-underline hover:underline">
           {visibleText(document.data?.filename ?? '…')}
         </Link>
-        <Button kind="quiet" label={t('ask.closeSource')} onClick={onClose}>
-          <Icon name="cross" />
-        </Button>
+        <Button kind="quiet" icon={X} label={t('ask.closeSource')} onClick={onClose} />
       </div>
       {document.isError ? (
         <ErrorNotice error={document.error} />
       ) : (
         document.data !== undefined && (
-          <PageViewer
-            key={documentId}
-            documentId={documentId}
-            pages={document.data.page_count ?? 0}
-            marks={marks}
-            chosen={path}
-            place={{ page, box: boxes[0] as unknown as Box | undefined, at }}
-            onChoose={() => undefined}
-          />
+          <div className="grid min-h-0 flex-1">
+            <PageViewer
+              key={documentId}
+              documentId={documentId}
+              pages={document.data.page_count ?? 0}
+              marks={marks}
+              chosen={path}
+              place={{ page, box: boxes[0] as unknown as Box | undefined, at }}
+              onChoose={() => undefined}
+            />
+          </div>
         )
       )}
     </aside>

@@ -1,27 +1,34 @@
 /** The list of conversations, the newest first. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Ellipsis, Plus, Trash2 } from 'lucide-react';
+import { useState } from 'react';
 import { api } from '../api/client';
 import type { ThreadSummary } from '../api/types';
-import { usePersonName } from '../session/people';
-import { Confirm } from '../components/ui/Confirm';
-import { formatAge, visibleText } from '../shared/format';
-import { t } from '../shared/i18n';
+import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
+import { Dialog } from '../components/ui/Dialog';
+import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import styles from './Ask.module.css';
+import { usePersonName } from '../session/people';
+import { formatAge, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
 
 interface Props {
   threads: readonly ThreadSummary[];
   chosen: string | undefined;
   onOpen: (threadId: string) => void;
+  onNew: () => void;
   /** The chosen conversation was deleted. */
   onGone: () => void;
+  className?: string;
 }
 
-export function ThreadList({ threads, chosen, onOpen, onGone }: Props) {
+export function ThreadList({ threads, chosen, onOpen, onNew, onGone, className }: Props) {
   const queries = useQueryClient();
   const personName = usePersonName();
+  const [deleting, setDeleting] = useState<ThreadSummary | null>(null);
   const remove = useMutation({
     mutationFn: (threadId: string) =>
       api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
@@ -32,26 +39,66 @@ export function ThreadList({ threads, chosen, onOpen, onGone }: Props) {
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   return (
-    <ul className={styles.list}>
-      {threads.map((one) => (
-        <li key={one.id} className={styles.thread} aria-current={one.id === chosen ? 'true' : undefined}>
-          <button type="button" className={styles.open} onClick={() => onOpen(one.id)}>
-            <span className="truncate">{visibleText(one.title ?? t('chat.untitled'))}</span>
-            <span className="muted">
-              {formatAge(one.updated_at)}
-              {one.shared &&
-                ` · ${one.mine ? t('chat.shared') : t('people.by', { person: personName(one.created_by) })}`}
-            </span>
-          </button>
-          {one.mine && (
-            <Confirm
-              label={t('common.delete')}
-              question={t('common.deleteQuestion', { name: visibleText(one.title ?? t('chat.untitled')) })}
-              onConfirm={() => remove.mutate(one.id)}
-            />
-          )}
-        </li>
-      ))}
-    </ul>
+    <nav aria-label={t('ask.threads')} className={cn('min-h-0 flex-col border-r border-border', className)}>
+      <div className="flex h-12 shrink-0 items-center justify-between border-b border-border pr-2 pl-4">
+        <h1 className="text-lg font-semibold">{t('areas.ask')}</h1>
+        <Button kind="quiet" icon={Plus} label={t('ask.new')} onClick={onNew} />
+      </div>
+      <ul className="min-h-0 flex-1 overflow-y-auto p-2">
+        {threads.map((one) => (
+          <li
+            key={one.id}
+            className={cn(
+              'group relative flex items-center rounded-md hover:bg-hover',
+              one.id === chosen && 'bg-accent hover:bg-accent',
+            )}>
+            <button
+              type="button"
+              aria-current={one.id === chosen ? 'true' : undefined}
+              className="min-h-11 min-w-0 flex-1 rounded-md py-1 pr-8 pl-2 text-left"
+              onClick={() => onOpen(one.id)}>
+              <span className={cn('block truncate', one.id === chosen && 'font-medium')}>{titleOf(one)}</span>
+              <span className="block truncate text-xs text-muted-foreground">
+                {formatAge(one.updated_at)}
+                {one.shared &&
+                  ` · ${one.mine ? t('chat.shared') : t('people.by', { person: personName(one.created_by) })}`}
+              </span>
+            </button>
+            {one.mine && (
+              <span className="absolute right-1 opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 max-lg:opacity-100">
+                <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('ask.more', { name: titleOf(one) })} />}>
+                  <MenuItem danger icon={Trash2} onChoose={() => setDeleting(one)}>
+                    {t('common.delete')}
+                  </MenuItem>
+                </Menu>
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+      {deleting !== null && (
+        <Dialog open title={t('common.deleteQuestion', { name: titleOf(deleting) })} onClose={() => setDeleting(null)}>
+          <div className="flex justify-end gap-2 pt-2">
+            <Button size="md" onClick={() => setDeleting(null)}>
+              {t('common.cancel')}
+            </Button>
+            <Button
+              kind="main"
+              size="md"
+              danger
+              onClick={() => {
+                remove.mutate(deleting.id);
+                setDeleting(null);
+              }}>
+              {t('common.delete')}
+            </Button>
+          </div>
+        </Dialog>
+      )}
+    </nav>
   );
+}
+
+function titleOf({ title }: ThreadSummary): string {
+  return visibleText(title ?? t('chat.untitled'));
 }

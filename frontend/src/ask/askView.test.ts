@@ -6,6 +6,9 @@ test.each([
     { thread: 't', stack: 's' },
     { thread: 't', stack: 's' },
   ],
-  [{ stack: 's', other: 1 }, { stack: 's' }],
+  [
+    { find: 'roof', tag: 'paid', name: 'a', other: 1 },
+    { find: 'roof', tag: 'paid', name: 'a' },
+  ],
   [{ thread: 1, stack: '' }, {}],
 ])('the address %j shows %j', (search, view) => expect(parseAskView(search)).toEqual(view));

@@ -1,13 +1,17 @@
-/** An answer with its citations and sources. */
+/** An answer: its words with citations, its figures as tables, what it leaves out, and its sources. */
 
+import { Link } from '@tanstack/react-router';
+import { CircleHelp } from 'lucide-react';
 import type { Source, TypedAnswer } from '../api/types';
+import { Notice } from '../components/ui/Notice';
+import { tooltip } from '../components/ui/Tooltip';
 import { formatDuration, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
-import { Notice } from '../components/ui/Notice';
-import styles from './Conversation.module.css';
-import { answerText, coverageTexts, fallbackText } from './answerText';
+import { answerText, coverageTexts, fallbackText, toReview } from './answerText';
+import { FigureTables } from './FigureTables';
 import { locationOf, type SourceLocation } from './sourceLocation';
+import { sourceLabel, Sources } from './Sources';
 
 interface Props {
   answer: TypedAnswer;
@@ -22,17 +26,18 @@ export function AnswerView({ answer, onShow }: Props) {
     return (
       <button
         type="button"
-        className={styles.cite}
         aria-label={t('chat.sourceOf', { number, source: sourceLabel(source) })}
-        title={sourceLabel(source)}
+        {...tooltip(sourceLabel(source))}
+        className="mx-px min-h-6 min-w-6 rounded-md border border-border bg-background px-1 text-xs font-semibold text-link hover:bg-hover"
         onClick={() => onShow?.(locationOf(source))}>
         {number}
       </button>
     );
   };
   const { effort } = answer;
+  const uncounted = toReview(answer);
   return (
-    <div className={styles.answer}>
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-3">
       {answer.fallback != null && <Notice kind="unsure">{fallbackText(answer)}</Notice>}
       {answer.fallback?.by_model === false ? (
         <>
@@ -46,37 +51,38 @@ export function AnswerView({ answer, onShow }: Props) {
           ))}
         </>
       ) : (
-        <Markdown text={answerText(answer)} citation={citation} />
+        <div className="text-lg">
+          <Markdown text={answerText(answer)} citation={citation} />
+        </div>
       )}
-      {answer.kind === 'reply' && <p className="muted">{t('answer.reply')}</p>}
-      {coverageTexts(answer).map((text) => (
-        <p key={text} className="muted">
-          {text}
-        </p>
-      ))}
-      {sources.length > 0 && (
-        <ol className={styles.sources} aria-label={t('chat.sources')}>
-          {sources.map((source) => (
-            <li key={source.number}>
-              <button type="button" onClick={() => onShow?.(locationOf(source))}>
-                <b>{source.number}</b>
-                <span className="truncate">{sourceLabel(source)}</span>
-                <q className="truncate">{visibleText(source.quote)}</q>
-              </button>
-            </li>
-          ))}
-        </ol>
-      )}
-      {effort != null && (
-        <p className="muted">
-          {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} ·{' '}
-          {formatDuration(effort.seconds * 1000)}
+      {uncounted > 0 && (
+        <p className="flex flex-wrap items-center gap-x-2 text-need">
+          <CircleHelp size={15} className="shrink-0" aria-hidden="true" />
+          {t('answer.toReview', { count: uncounted })}
+          <Link to="/documents" search={{ status: 'needs_review' }} className="text-need">
+            {t('answer.lookAtThem')}
+          </Link>
         </p>
       )}
+      {answer.kind === 'reply' && <p className="text-muted-foreground">{t('answer.reply')}</p>}
+      {answer.figures.length > 0 && (
+        <FigureTables
+          figures={answer.figures}
+          documents={[...new Set(sources.map((source) => source.document_id))].slice(0, 20)}
+        />
+      )}
+      {sources.length > 0 && <Sources sources={sources} onShow={(source) => onShow?.(locationOf(source))} />}
+      <div className="grid gap-0.5 text-xs text-muted-foreground">
+        {coverageTexts(answer).map((text) => (
+          <p key={text}>{text}</p>
+        ))}
+        {effort != null && (
+          <p>
+            {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} ·{' '}
+            {formatDuration(effort.seconds * 1000)}
+          </p>
+        )}
+      </div>
     </div>
   );
-}
-
-function sourceLabel(source: Source): string {
-  return t('chat.sourcePage', { name: visibleText(source.filename), page: source.page });
 }

@@ -6,7 +6,6 @@ import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
-import styles from './Conversation.module.css';
 import { threadQuery } from './conversationQueries';
 import type { SourceLocation } from './sourceLocation';
 import { TurnView } from './TurnView';
@@ -14,9 +13,11 @@ import { TurnView } from './TurnView';
 interface Props {
   threadId: string;
   onShow?: (place: SourceLocation) => void;
+  /** Messages are the titles of their answers. Else they are at the right, as in a chat. */
+  areTitles?: boolean;
 }
 
-export function Conversation({ threadId, onShow }: Props) {
+export function Conversation({ threadId, onShow, areTitles = false }: Props) {
   const thread = useInfiniteQuery(threadQuery(threadId));
   const queries = useQueryClient();
   const scroller = useRef<HTMLDivElement>(null);
@@ -39,7 +40,12 @@ export function Conversation({ threadId, onShow }: Props) {
   }, [last]);
   if (thread.isError) return <ErrorNotice error={thread.error} onRetry={() => void thread.refetch()} />;
   return (
-    <div className={styles.turns} ref={scroller} role="log" aria-label={t('chat.conversation')} tabIndex={0}>
+    <div
+      ref={scroller}
+      role="log"
+      aria-label={t('chat.conversation')}
+      tabIndex={0}
+      className="min-h-0 overflow-auto p-4 outline-offset-[-2px] sm:px-6">
       {thread.isPending && <Loading />}
       {thread.hasNextPage && (
         <Button onClick={() => void thread.fetchNextPage()} disabled={thread.isFetchingNextPage}>
@@ -50,6 +56,7 @@ export function Conversation({ threadId, onShow }: Props) {
         <TurnView
           key={turn.run_id}
           turn={turn}
+          isTitle={areTitles}
           onShow={onShow}
           onEnded={() => void queries.invalidateQueries({ queryKey: ['thread', threadId] })}
         />

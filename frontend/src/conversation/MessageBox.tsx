@@ -1,9 +1,9 @@
 /** A text box for messages. Enter sends, Shift-Enter starts a new line. */
 
 import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
+import { ArrowUp } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { ErrorNotice } from '../components/ui/Notice';
-import styles from './MessageBox.module.css';
 
 interface Props {
   label: string;
@@ -46,7 +46,7 @@ export function MessageBox({
   };
   return (
     <form
-      className={styles.box}
+      className="mx-auto grid w-full max-w-[48rem] grid-cols-[minmax(0,1fr)] gap-2 p-4 pt-2"
       onSubmit={(event) => {
         event.preventDefault();
         trySend();
@@ -54,27 +54,36 @@ export function MessageBox({
       {error != null && <ErrorNotice error={error} />}
       {blocked !== undefined && <p role="status">{blocked}</p>}
       {above}
-      <textarea
-        aria-label={label}
-        placeholder={placeholder}
-        rows={2}
-        maxLength={8000}
-        value={value}
-        autoFocus
-        {...textarea}
-        onChange={(event) => onChange(event.target.value, event.target.selectionStart)}
-        onKeyDown={(event) => {
-          if (event.nativeEvent.isComposing || onKey?.(event) === true) return;
-          if (event.key !== 'Enter' || event.shiftKey) return;
-          event.preventDefault();
-          trySend();
-        }}
-      />
-      <div className={styles.tools}>
-        {children}
-        <Button kind="main" type="submit" disabled={isPending || blocked !== undefined || value.trim() === ''}>
-          {send}
-        </Button>
+      <div className="grid rounded-lg border border-input bg-background shadow-sm focus-within:border-ring">
+        <textarea
+          className="resize-none border-0 bg-transparent px-3.5 pt-3 text-lg outline-none [field-sizing:content] max-h-60"
+          aria-label={label}
+          placeholder={placeholder}
+          rows={2}
+          maxLength={8000}
+          value={value}
+          autoFocus
+          {...textarea}
+          onChange={(event) => onChange(event.target.value, event.target.selectionStart)}
+          onKeyDown={(event) => {
+            if (event.nativeEvent.isComposing || onKey?.(event) === true) return;
+            if (event.key !== 'Enter' || event.shiftKey) return;
+            event.preventDefault();
+            trySend();
+          }}
+        />
+        <div className="flex flex-wrap items-center gap-2 p-2">
+          {children}
+          <Button
+            kind="main"
+            size="md"
+            type="submit"
+            icon={ArrowUp}
+            className="ml-auto"
+            disabled={isPending || blocked !== undefined || value.trim() === ''}>
+            {send}
+          </Button>
+        </div>
       </div>
     </form>
   );

@@ -8,34 +8,41 @@ import { isRunning, type RunState } from '../runs/runReducer';
 import { RunCost } from '../runs/RunCost';
 import { RunDraft } from '../runs/RunDraft';
 import { RunStep } from '../runs/RunStep';
-import runStyles from '../runs/RunPanel.module.css';
 import { runStatusText } from '../runs/runStatusText';
 import { useCancel } from '../runs/useCancel';
 import { useRun } from '../runs/useRun';
+import { LoaderCircle, Square } from 'lucide-react';
 import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
 import { codeText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 import { Markdown } from '../shared/Markdown';
 import { Notice } from '../components/ui/Notice';
-import { Icon } from '../shared/Icon';
 import { AnswerView } from './AnswerView';
-import styles from './Conversation.module.css';
 import { locationOf, type SourceLocation } from './sourceLocation';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
 interface Props {
   turn: Turn;
+  /** The message is the title of its answer. */
+  isTitle: boolean;
   /** Show a source beside the conversation. */
   onShow?: ((place: SourceLocation) => void) | undefined;
   onEnded: () => void;
 }
 
-export function TurnView({ turn, onShow, onEnded }: Props) {
+export function TurnView({ turn, isTitle, onShow, onEnded }: Props) {
   const hasEnded = ENDED.includes(turn.status);
   return (
-    <article className={styles.turn}>
-      <p className={styles.message}>{turn.message}</p>
+    <article className="mx-auto mb-8 grid max-w-[46rem] grid-cols-[minmax(0,1fr)] gap-3">
+      <p
+        className={cn(
+          'wrap-anywhere whitespace-pre-wrap',
+          isTitle ? 'pt-2 text-2xl font-semibold' : 'max-w-[85%] justify-self-end rounded-lg bg-accent px-3 py-2',
+        )}>
+        {turn.message}
+      </p>
       {!hasEnded && <Live runId={turn.run_id} onShow={onShow} onEnded={onEnded} />}
       {hasEnded && turn.earlier_texts.map((text, index) => <Markdown key={index} text={text} />)}
       {hasEnded && turn.error !== null && (
@@ -48,7 +55,7 @@ export function TurnView({ turn, onShow, onEnded }: Props) {
   );
 }
 
-function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'>) {
+function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn' | 'isTitle'>) {
   const { state, resume } = useRun(runId);
   useRefreshOnRun(state);
   const cancel = useCancel(runId, resume);
@@ -62,16 +69,16 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
     if (phase === 'complete' || phase === 'failed') onEnded();
   }, [phase]);
   return (
-    <div className={styles.live}>
-      <div className={styles.line}>
-        {running && <span className={runStyles.pulse} />}
-        <span className="truncate" role="status">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-2">
+      <div className="flex min-h-7 min-w-0 items-center gap-2">
+        {running && <LoaderCircle size={15} className="shrink-0 animate-spin text-primary" aria-hidden="true" />}
+        <span className="min-w-0 flex-1 truncate" role="status">
           {runStatusText(state)}
         </span>
         <RunCost runId={runId} state={state} />
         {(running || state.approval !== null) && (
-          <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
-            <Icon name="stop" size={12} /> {t('common.cancel')}
+          <Button icon={Square} onClick={() => cancel.mutate()} disabled={cancel.isPending}>
+            {t('common.cancel')}
           </Button>
         )}
       </div>
@@ -124,8 +131,8 @@ function Steps({ runId }: { runId: string }) {
   const [open, setOpen] = useState(false);
   const { state } = useRun(open ? runId : null);
   return (
-    <details className={styles.steps} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{t('runs.showSteps')}</summary>
+    <details className="text-xs text-muted-foreground" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary className="min-h-6">{t('runs.showSteps')}</summary>
       {state.error?.code === 'not_followed' ? (
         <p className="muted">{state.error.message}</p>
       ) : (

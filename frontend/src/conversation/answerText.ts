@@ -22,7 +22,12 @@ export function fallbackText({ fallback, sources }: TypedAnswer): string {
   return t(sources.length > 0 ? 'answer.bestPassages' : 'answer.noPassages', { reason });
 }
 
-/** Return what an answer covers and what it leaves out, one sentence each. */
+/** Return the most documents that a figure leaves out because a person has to review them first. */
+export function toReview({ coverage }: TypedAnswer): number {
+  return Math.max(0, ...coverage.map((one) => one.to_review ?? 0));
+}
+
+/** Return what an answer covers and what it leaves out besides, one sentence each. */
 export function coverageTexts(answer: TypedAnswer): string[] {
   const names = (list: readonly string[]) => list.map(visibleText).join('; ');
   const duplicates = [...new Set(answer.coverage.flatMap((one) => one.duplicates ?? []))];
@@ -42,7 +47,6 @@ function coverageOf({
   document_type: type = null,
   documents,
   with_field: have,
-  to_review: toReview,
   without_fields: without,
   other_types: others,
   copies,
@@ -60,7 +64,6 @@ function coverageOf({
     counted.length > 0
       ? t('answer.fields', { fields: counted.join('; ') })
       : t(type === null ? 'answer.documents' : 'answer.documentsOfType', { ...ofType, have, documents }),
-    ...(toReview > 0 ? [t('answer.toReview', { count: toReview })] : []),
     ...(without > 0 ? [t('answer.withoutFields', { count: without })] : []),
     ...(others > 0 ? [t('answer.otherTypes', { count: others })] : []),
     ...(copies > 0 ? [t('answer.copies', { count: copies })] : []),

@@ -120,7 +120,7 @@ export function CommandMenu({ onClose, onShowShortcuts }: Props) {
           id: 'all text',
           label: t('command.allText', { text: q }),
           sign: <Search size={16} strokeWidth={1.75} />,
-          act: act(() => void navigate({ to: '/search', search: { q } })),
+          act: act(() => void navigate({ to: '/ask', search: { find: q } })),
         },
       ]
     : [];

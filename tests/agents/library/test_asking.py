@@ -205,7 +205,7 @@ async def test_second_question_knows_the_first(serve):
 def invoices() -> list[LibraryDocument]:
     totals = [("Acme", 500), ("Acme", 1500.5), ("Globex", 2000), ("Globex", 900)]
     found = [
-        LibraryDocument({"vendor": vendor, "total": total}, filename=f"{vendor}-{total}.pdf")
+        LibraryDocument({"vendor": vendor, "total": total, "issued_on": "2024-05-01"}, filename=f"{vendor}-{total}.pdf")
         for vendor, total in totals
     ]
     copy = replace(found[2], id=uuid4(), extraction_id=uuid4(), filename="copy.pdf")
@@ -248,6 +248,9 @@ async def test_count_reports_its_coverage_and_respects_filters(serve, clone):
         assert coverage["duplicates"] == ["copy.pdf"] and "copy.pdf" in result["answer"]
         events = await server.events(result["run_id"])
         (computed,) = [one for one in events if one.get("tool_result") == "query_fields"]
+        (table,) = reply["figures"]
+        assert table["where"]["fields"] == [{"path": "total", "op": ">", "value": 1000}]
+        assert [group["documents"] for group in table["groups"]] == [2] and table["groups_total"] == 1
         assert "count = 2" in computed["output"] and computed["details"]["groups"][0]["results"][0]["value"] == "2"
         # With the filter the count is 1, so the model's answer is rejected.
         reply = (await ask(server.http, "How many?", filters={"filename": "acme"}))["result"]
@@ -257,6 +260,11 @@ async def test_count_reports_its_coverage_and_respects_filters(serve, clone):
 OFFLINE_QUESTIONS: list[tuple[str, Callable[[dict[str, Any]], Any], Any]] = [
     ("how many invoices are over 1,000?", lambda reply: reply["result"], "2"),
     ("sum of totals by vendor", lambda reply: reply["answer"].split(". ")[0], "Globex: 2900; Acme: 2000.5"),
+    (
+        "sum of total by year of issued on",
+        lambda reply: [(one["group_by"]["kind"], one["groups"][0]["key"]) for one in reply["figures"]],
+        [("year", "2024")],
+    ),
     ("what is the highest total of the invoices?", lambda reply: reply["result"], "2000"),
     ("how many invoices are there?", lambda reply: reply["result"], "4"),
     ("What is 4200 - (1200 + 0.12 * 4200)?", lambda reply: reply["result"], "2496"),

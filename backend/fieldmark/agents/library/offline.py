@@ -44,14 +44,14 @@ _MOST_CHARACTERS: Final = 300
 _OPS: Final = {"sum": "sum", "total": "sum", "average": "avg", "highest": "max", "lowest": "min"}
 _SIGNS: Final = {"over": ">", "above": ">", "more than": ">", "under": "<", "below": "<", "less than": "<"}
 _PATHS: Final = {"total": ("total", "amount_due"), "vendor": ("vendor.name", "vendor")}
-"""Paths that a word can mean, the most likely first. Any other word is itself a path."""
+"""Paths that a word can mean, the most likely first."""
 _KIND: Final = r"(?:the |all |our |my )*(?P<{}>invoice|receipt|contract|order|report|document|file)s?"
 _FIGURE: Final = re.compile(
     rf"(?:(?:how many|number of|count) {_KIND.format('kind')}"
     rf"(?:(?: are| have| cost)?(?: an?)?(?: (?P<of>[\w.]+))? (?P<sign>{'|'.join(_SIGNS)}) (?P<value>-?[\d.,]*\d)"
     r"| are there| do (?:i|we) have)?"
-    rf"|(?:what is )?(?:the )?(?P<op>{'|'.join(_OPS)}) (?:of )?(?:the |all )*(?P<path>[a-z][\w.]*?)s?"
-    rf"(?: of {_KIND.format('of_kind')})?)(?: (?:by|per) (?P<group>[\w.]+))?"
+    rf"|(?:what is )?(?:the )?(?P<op>{'|'.join(_OPS)}) (?:of )?(?:the |all )*(?P<path>[a-z][\w. ]*?)s?"
+    rf"(?: of {_KIND.format('of_kind')})?)(?: (?:by|per) (?:(?P<unit>month|year) of )?(?P<group>[\w. ]+))?"
 )
 _MARGIN: Final = re.compile(
     r".*\b(?P<what>margin|profit)\b.* if (?:the )?(?P<revenue>[a-z]+) (?:is|are|equals?) (?P<value>[\d.,]*\d),? and "
@@ -124,8 +124,8 @@ def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
     kind = asked["kind"] or asked["of_kind"]
     named = asked["path"] or asked["of"] or "total"
     value = parse_amount(asked["value"]) if asked["value"] else None
-    of = _PATHS.get(named, (named,)) if asked["op"] or value is not None else ("",)
-    by = _PATHS.get(asked["group"], (asked["group"],)) if asked["group"] else ("",)
+    of = _paths_of(named) if asked["op"] or value is not None else ("",)
+    by = _paths_of(asked["group"]) if asked["group"] else ("",)
     for path, group in product(of, by):
         where: JsonObject = {} if kind in (None, "document", "file") else {"document_type": kind}
         figures: list[JsonValue] = [{"op": _OPS[asked["op"]], "path": path} if asked["op"] else {"op": "count"}]
@@ -133,11 +133,16 @@ def _figure(turn: RuleTurn, asked: re.Match[str]) -> None:
             where["fields"] = [{"path": path, "op": _SIGNS[asked["sign"]], "value": value}]
             figures.append({"op": "count", "path": path})  # with it the query names the documents
         query: JsonObject = {"where": where, "aggregates": figures}
-        query |= {"group_by": {"path": group}} if group else {}
+        query |= {"group_by": {"path": group, "kind": asked["unit"] or "field"}} if group else {}
         found = turn.call("query_fields", query)
         if not found.failed and as_object(found.data.get("coverage")).get("with_field") != 0:
             _submit_figure(turn, found, is_count=asked["op"] is None, is_grouped=bool(group))
             return
+
+
+def _paths_of(words: str) -> tuple[str, ...]:
+    """Return the paths that words can mean, the most likely first: "net amount" is `net_amount` or `net.amount`."""
+    return _PATHS.get(words) or tuple(dict.fromkeys(words.replace(" ", joint) for joint in ("_", ".")))
 
 
 def _submit_figure(turn: RuleTurn, found: FinishedCall, *, is_count: bool, is_grouped: bool) -> None:

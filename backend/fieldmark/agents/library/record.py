@@ -12,7 +12,15 @@ from typing import Final, Literal
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnswerCoverage, DocumentRead, RecordedIntent, Source, ToolCallMade, Trace
+from fieldmark.domain.answers import (
+    AnswerCoverage,
+    DocumentRead,
+    FigureTable,
+    RecordedIntent,
+    Source,
+    ToolCallMade,
+    Trace,
+)
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.statuses import CallStatus
 from fieldmark.stores import tool_calls
@@ -29,6 +37,9 @@ SUBMITTING: Final = ("submit_answer", "submit_summary", "submit_calculation")
 
 MOST_CALLS: Final = 100
 """Calls that an answer lists."""
+
+MOST_TABLES: Final = 3
+"""Field queries whose figures an answer lists."""
 
 _BLOCK: Final = re.compile(r"([0-9a-f]{12})-(\d{1,7})-(\d{1,7})")
 _DIGITS: Final = 12
@@ -91,7 +102,15 @@ class Record:
                 for call in self.calls
                 if call.tool not in SUBMITTING
             ][:MOST_CALLS],
+            figures=self.figures,
         )
+
+    @property
+    def figures(self) -> list[FigureTable]:
+        """The figures of the last distinct field queries that found documents."""
+        found = {str(call.arguments): as_object(call.data) for call in self.successful_calls("query_fields")}
+        tables = [data for data in found.values() if data.get("matched") and "where" in data]
+        return [FigureTable.model_validate(data) for data in tables[-MOST_TABLES:]]
 
     def find_same_call(self, tool: str, args: ToolInput) -> RecordedCall | None:
         """Return the last successful call with the same arguments. Its result can be reused."""
