@@ -697,7 +697,8 @@ create table public.documents (
   -- Why reading failed: a sentence for people and a code for programs.
   error text,
   error_code text check (error_code in (
-    'password', 'damaged', 'wrong_type', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
+    'password', 'damaged', 'wrong_type', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large',
+    'quota_exceeded'
   )),
   check (error is not null or error_code is null),
   -- [{code, page, count, excerpt}, …]: what could not be read, or not well. `page` is null for the whole file;
@@ -707,6 +708,10 @@ create table public.documents (
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
   auto_create boolean,
+  -- Whether its fields are extracted once it is read, with a version of a schema or without one. Files inside it inherit
+  -- both (uploads.sql).
+  extract_when_read boolean not null default false,
+  extract_revid uuid,
   -- What its extractions say. Maintained by current_extractions.sql, which also has the stage that users see.
   extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
   -- The caller's own key and data, returned with the document everywhere.
@@ -723,7 +728,8 @@ create table public.documents (
   foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,
   check ((parent_document_id is null) = (number_in_parent is null)),
   check ((status = 'failed') = (error is not null)),
-  check (status <> 'ready' or (media_type is not null and page_count is not null))
+  check (status <> 'ready' or (media_type is not null and page_count is not null)),
+  check (extract_revid is null or extract_when_read)
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 create index documents_status on public.documents (org_id, status, created_at desc, id desc);
@@ -734,14 +740,15 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
+create index documents_extract_revid on public.documents (extract_revid, org_id) where extract_revid is not null;
 create unique index documents_external_id on public.documents (org_id, external_id) where external_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
   id, org_id, user_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-  unlocked_path, auto_create, external_id, metadata
+  unlocked_path, auto_create, external_id, metadata, extract_when_read, extract_revid
 ) on public.documents to authenticated;
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
-  pages_read, pages_to_read, external_id, metadata)
+  pages_read, pages_to_read, external_id, metadata, extract_when_read, extract_revid)
   on public.documents to authenticated;
 
 -- Documents with the same bytes as one that was uploaded earlier: the first of these. (In stacks the first that was added
@@ -979,6 +986,8 @@ create table public.schema_versions (
 );
 create index schema_versions_org_id on public.schema_versions (org_id);
 select private.protect_table('public.schema_versions', p_members_read => true);
+alter table public.documents add foreign key (extract_revid, org_id) references public.schema_versions (id, org_id)
+  on delete set null (extract_revid);
 
 -- The root run of this transaction's call; null if a user writes.
 create function private.this_root_run() returns uuid
@@ -2369,6 +2378,9 @@ create table public.credit_limits (
   -- Per calendar month (UTC).
   max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
   max_concurrent_runs integer check (max_concurrent_runs >= 1),
+  -- Of stored documents (quotas.sql).
+  max_documents bigint check (max_documents >= 0),
+  max_bytes bigint check (max_bytes >= 0),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );
@@ -2547,6 +2559,82 @@ create constraint trigger queue_held_run_when_deleted after delete on public.run
   execute function private.queue_held_run();
 create constraint trigger queue_held_run_when_limits_change after update or delete on public.credit_limits
   deferrable initially deferred for each row execute function private.queue_held_run();
+
+-- quotas.sql
+
+-- Quotas: how many documents and bytes an organisation stores, and the most that it may (credit_limits).
+
+-- Maintained by the triggers below, so that an upload counts nothing. A document that a password unlocked is stored twice.
+create table public.storage_usage (
+  org_id uuid primary key references public.organisations (id) on delete cascade,
+  documents bigint not null,
+  bytes bigint not null,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default clock_timestamp()
+) with (fillfactor = 50);
+select private.protect_table('public.storage_usage', p_members_read => true);
+
+create function private.stored_bytes(p_byte_size bigint, p_unlocked_path text) returns bigint
+language sql immutable set search_path = pg_catalog, pg_temp
+return coalesce(p_byte_size, 0) * case when p_unlocked_path is null then 1 else 2 end;
+
+-- Adds to what an organisation stores. Uploads of one organisation wait here for each other, at the end of their
+-- transactions, so that concurrent ones cannot exceed a quota.
+create function private.add_storage(p_org_id uuid, p_documents bigint, p_bytes bigint) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_used public.storage_usage;
+  v_limits public.credit_limits;
+  v_refusal text := 'The organisation stores %s of at most %s %s. Delete documents, or ask the administrator for more.';
+begin
+  update public.storage_usage set documents = documents + p_documents, bytes = bytes + p_bytes
+  where org_id = p_org_id returning * into v_used;
+  if not found and p_documents > 0 then
+    insert into public.storage_usage as u (org_id, documents, bytes) values (p_org_id, p_documents, p_bytes)
+    on conflict (org_id) do update set documents = u.documents + p_documents, bytes = u.bytes + p_bytes
+    returning * into v_used;
+  end if;
+  if p_documents > 0 or p_bytes > 0 then
+    select * into v_limits from public.credit_limits where org_id = p_org_id;
+    perform private.require(
+      coalesce(v_used.documents <= v_limits.max_documents, true),
+      format(v_refusal, v_used.documents - p_documents, v_limits.max_documents, 'documents'), 'PT409', 'quota_exceeded');
+    perform private.require(
+      coalesce(v_used.bytes <= v_limits.max_bytes, true),
+      format(v_refusal, v_used.bytes - p_bytes, v_limits.max_bytes, 'bytes'), 'PT409', 'quota_exceeded');
+  end if;
+end $$;
+
+create function private.count_added_documents() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.add_storage(org_id, count(*), sum(private.stored_bytes(byte_size, unlocked_path))::bigint)
+  from added group by org_id order by org_id;
+  return null;
+end $$;
+create trigger count_storage after insert on public.documents
+  referencing new table as added for each statement execute function private.count_added_documents();
+
+create function private.count_removed_documents() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.add_storage(org_id, -count(*), -sum(private.stored_bytes(byte_size, unlocked_path))::bigint)
+  from gone group by org_id order by org_id;
+  return null;
+end $$;
+create trigger uncount_storage after delete on public.documents
+  referencing old table as gone for each statement execute function private.count_removed_documents();
+
+-- The size of a file that a front end stored is known when it is read.
+create function private.count_changed_document() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.add_storage(new.org_id, 0, private.stored_bytes(new.byte_size, new.unlocked_path) - private.stored_bytes(old.byte_size, old.unlocked_path));
+  return null;
+end $$;
+create trigger count_changed_storage after update of byte_size, unlocked_path on public.documents
+  for each row when ((new.byte_size, new.unlocked_path) is distinct from (old.byte_size, old.unlocked_path))
+  execute function private.count_changed_document();
 
 -- decisions.sql
 
@@ -4681,7 +4769,8 @@ declare
   v_run_id uuid;
 begin
   if new.media_type = 'application/zip'
-    or coalesce(new.auto_create, (select auto_create from public.organisations where id = new.org_id)) is not true
+    or coalesce(new.auto_create, not new.extract_when_read
+      and (select auto_create from public.organisations where id = new.org_id)) is not true
   then
     return null;
   end if;
@@ -4869,6 +4958,88 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   select p_run_id is not null and exists (
     select from public.auto_creations where run_id = p_run_id and status in ('running', 'proposed'))
 $$;
+
+-- uploads.sql
+
+-- Uploads: which documents are extracted once they are read, and the rules that choose a schema or a table for them.
+
+-- Rules of an organisation, in their order. The first that matches a document without a request of its own applies.
+create table public.upload_rules (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null references public.organisations (id) on delete cascade,
+  number integer not null check (number > 0),
+  -- What a document must have: a type as the labels name it, a file name (`*` stands for any characters), and a part of
+  -- a mail's sender. All that are set must match.
+  document_type text check (char_length(document_type) between 1 and 200),
+  filename text check (char_length(filename) between 1 and 200),
+  sender text check (char_length(sender) between 1 and 200),
+  -- What it becomes: an extraction under the latest version of a schema, or a row of a stack's table.
+  schema_id uuid,
+  stack_id uuid,
+  created_by uuid default auth.uid(),
+  created_at timestamptz not null default now(),
+  unique (org_id, number),
+  constraint has_a_condition check (num_nonnulls(document_type, filename, sender) > 0),
+  constraint has_one_target check (num_nonnulls(schema_id, stack_id) = 1),
+  foreign key (schema_id, org_id) references public.schemas (id, org_id) on delete cascade,
+  foreign key (stack_id, org_id) references public.stacks (id, org_id) on delete cascade
+);
+create index upload_rules_schema_id on public.upload_rules (schema_id, org_id);
+create index upload_rules_stack_id on public.upload_rules (stack_id, org_id);
+select private.protect_table('public.upload_rules', p_members_read => true);
+
+-- Replaces all rules of an organisation by these, in their order. Owners only.
+create function public.set_upload_rules(p_org_id uuid, p_rules jsonb) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.check_owner(p_org_id),
+    private.require(jsonb_typeof(p_rules) = 'array' and jsonb_array_length(p_rules) <= 50, 'Send a list of at most 50 rules.');
+  -- Locked, so that two lists are not mixed.
+  perform from public.organisations where id = p_org_id for no key update;
+  delete from public.upload_rules where org_id = p_org_id;
+  insert into public.upload_rules (org_id, number, document_type, filename, sender, schema_id, stack_id)
+  select p_org_id, r.number, rule ->> 'document_type', rule ->> 'filename', rule ->> 'sender',
+    (rule ->> 'schema_id')::uuid, (rule ->> 'stack_id')::uuid
+  from jsonb_array_elements(p_rules) with ordinality as r (rule, number);
+end $$;
+
+-- Extracts a document that was read, if requested. A run that cannot start is recorded as failed, and can be repeated.
+-- Archives are skipped; the files in them inherit the request.
+create function private.extract_when_read() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_extraction_id uuid;
+  v_refusal text;
+begin
+  -- (The request that uploaded it may have started one already.)
+  if new.media_type = 'application/zip' or exists (select from public.extractions where document_id = new.id) or
+    private.role_of(new.org_id, new.created_by) not in ('owner', 'member')
+  then
+    return null;
+  end if;
+  begin
+    insert into public.extractions (org_id, created_by, user_id, document_id, schema_revid)
+    values (new.org_id, new.created_by, new.created_by, new.id, new.extract_revid) returning id into v_extraction_id;
+  exception when sqlstate 'PT409' then
+    return null;  -- the schema was deleted
+  end;
+  begin
+    insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, background)
+    select new.org_id, new.created_by, agent, task, new.id, v_extraction_id, true
+    from private.agent_tasks where task = 'extract';
+  exception when sqlstate 'PT409' or sqlstate 'PT429' then
+    get stacked diagnostics v_refusal = message_text;
+    insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, background, status, error, finished_at)
+    select new.org_id, new.created_by, agent, task, new.id, v_extraction_id, true, 'failed', v_refusal, now()
+    from private.agent_tasks where task = 'extract';
+    update public.extractions set status = 'failed' where id = v_extraction_id;
+  end;
+  return null;
+end $$;
+
+create trigger start_extraction after update of status on public.documents
+  for each row when (old.status = 'reading' and new.status = 'ready' and new.extract_when_read)
+  execute function private.extract_when_read();
 
 -- current_extractions.sql
 
@@ -6096,7 +6267,7 @@ begin
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view',
-    'delete_webhook', 'test_webhook'
+    'delete_webhook', 'test_webhook', 'set_upload_rules'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);

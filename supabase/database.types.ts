@@ -112,14 +112,14 @@ isOneToOne: false
                   ]
                 },"credit_limits": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"max_concurrent_runs": number | null,"max_usd": number | null,"org_id": string
+                    "created_at": string,"created_by": string | null,"max_bytes": number | null,"max_concurrent_runs": number | null,"max_documents": number | null,"max_usd": number | null,"org_id": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"max_concurrent_runs"?: number | null,"max_usd"?: number | null,"org_id": string
+                    "created_at"?: string,"created_by"?: string | null,"max_bytes"?: number | null,"max_concurrent_runs"?: number | null,"max_documents"?: number | null,"max_usd"?: number | null,"org_id": string
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"max_concurrent_runs"?: number | null,"max_usd"?: number | null,"org_id"?: string
+                    "created_at"?: string,"created_by"?: string | null,"max_bytes"?: number | null,"max_concurrent_runs"?: number | null,"max_documents"?: number | null,"max_usd"?: number | null,"org_id"?: string
                   }
                   Relationships: [
                     {
@@ -190,17 +190,23 @@ isOneToOne: false
                   ]
                 },"documents": {
                   Row: {
-                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"external_id": string | null,"extraction_stage": string,"filename": string,"id": string,"media_type": string | null,"metadata": NonNullable<Json>,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
+                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"external_id": string | null,"extract_revid": string | null,"extract_when_read": boolean,"extraction_stage": string,"filename": string,"id": string,"media_type": string | null,"metadata": NonNullable<Json>,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
                   }
                   ComputedFields: never
                   Insert: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extraction_stage"?: string,"filename": string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
+                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extract_revid"?: string | null,"extract_when_read"?: boolean,"extraction_stage"?: string,"filename": string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Update: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extraction_stage"?: string,"filename"?: string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
+                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extract_revid"?: string | null,"extract_when_read"?: boolean,"extraction_stage"?: string,"filename"?: string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Relationships: [
                     {
+      foreignKeyName: "documents_extract_revid_org_id_fkey"
+      columns: ["extract_revid","org_id"]
+isOneToOne: false
+      referencedRelation: "schema_versions"
+      referencedColumns: ["id","org_id"]
+    },{
       foreignKeyName: "documents_org_id_fkey"
       columns: ["org_id"]
 isOneToOne: false
@@ -684,6 +690,26 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"storage_usage": {
+                  Row: {
+                    "bytes": number,"created_at": string,"created_by": string | null,"documents": number,"org_id": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "bytes": number,"created_at"?: string,"created_by"?: string | null,"documents": number,"org_id": string
+                  }
+                  Update: {
+                    "bytes"?: number,"created_at"?: string,"created_by"?: string | null,"documents"?: number,"org_id"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "storage_usage_org_id_fkey"
+      columns: ["org_id"]
+isOneToOne: true
+      referencedRelation: "organisations"
+      referencedColumns: ["id"]
+    }
+                  ]
                 },"tags": {
                   Row: {
                     "color": string,"created_at": string,"created_by": string | null,"deleted_at": string | null,"id": string,"name": string,"org_id": string,"run_id": string | null
@@ -753,6 +779,38 @@ isOneToOne: false
       columns: ["run_id","org_id"]
 isOneToOne: false
       referencedRelation: "runs"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
+                },"upload_rules": {
+                  Row: {
+                    "created_at": string,"created_by": string | null,"document_type": string | null,"filename": string | null,"id": string,"number": number,"org_id": string,"schema_id": string | null,"sender": string | null,"stack_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "created_at"?: string,"created_by"?: string | null,"document_type"?: string | null,"filename"?: string | null,"id"?: string,"number": number,"org_id": string,"schema_id"?: string | null,"sender"?: string | null,"stack_id"?: string | null
+                  }
+                  Update: {
+                    "created_at"?: string,"created_by"?: string | null,"document_type"?: string | null,"filename"?: string | null,"id"?: string,"number"?: number,"org_id"?: string,"schema_id"?: string | null,"sender"?: string | null,"stack_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "upload_rules_org_id_fkey"
+      columns: ["org_id"]
+isOneToOne: false
+      referencedRelation: "organisations"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "upload_rules_schema_id_org_id_fkey"
+      columns: ["schema_id","org_id"]
+isOneToOne: false
+      referencedRelation: "schemas"
+      referencedColumns: ["id","org_id"]
+    },{
+      foreignKeyName: "upload_rules_stack_id_org_id_fkey"
+      columns: ["stack_id","org_id"]
+isOneToOne: false
+      referencedRelation: "stacks"
       referencedColumns: ["id","org_id"]
     }
                   ]
@@ -1015,6 +1073,9 @@ isOneToOne: false
                            },
 "save_extraction_fields":
 { Args: { "p_confidences"?: Json,"p_evidence"?: Json,"p_extraction_id": string,"p_fields": Json }; Returns: Json
+                           },
+"set_upload_rules":
+{ Args: { "p_org_id": string,"p_rules": Json }; Returns: undefined
                            },
 "tag_document":
 { Args: { "p_add"?: (string)[],"p_document_id": string,"p_remove"?: (string)[] }; Returns: undefined

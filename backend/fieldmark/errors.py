@@ -134,6 +134,10 @@ class TooMany(Conflict):
     code, title = "too_many", "Limit reached"
 
 
+class QuotaExceeded(Conflict):
+    code, title = "quota_exceeded", "Storage quota reached"
+
+
 class NameTaken(Conflict):
     code, title = "name_taken", "Name already in use"
 

@@ -37,6 +37,7 @@ class WarningCode(StrEnum):
     ENCLOSED_PROTECTED = "enclosed_protected"
     ENCLOSED_DAMAGED = "enclosed_damaged"
     ENCLOSED_NOT_QUEUED = "enclosed_not_queued"
+    ENCLOSED_OVER_QUOTA = "enclosed_over_quota"
 
 
 class WarningSeverity(StrEnum):
@@ -199,6 +200,10 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.ENCLOSED_NOT_QUEUED: _singular_and_plural(
         "{where} contains FILES that WERE left out because too many documents of your organisation are waiting. Upload "
         "it again later."
+    ),
+    WarningCode.ENCLOSED_OVER_QUOTA: _singular_and_plural(
+        "{where} contains FILES that WERE left out because your organisation may not store more. Delete documents, and "
+        "upload it again."
     ),
 }
 

@@ -7,7 +7,7 @@ import io
 import re
 import struct
 import zipfile
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from pagewords.encoding import detect_code_page, unicode_encoding
 from pagewords.errors import NoText, PasswordProtected, Unreadable, Unsupported, WrongType
@@ -87,6 +87,7 @@ _BINARY_NAMES = frozenset(
     {".pdf", ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".docx", ".xlsx", ".pptx", ".odt"}
     | {".zip", ".msg", ".heic"}
 )
+_OFFICE_NAMES = frozenset({".docx", ".xlsx", ".odt", ".ods", ".odp"})
 _PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif", b"avis"})
 _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
 _SAMPLE = 65_536
@@ -156,6 +157,12 @@ def media_type(data: bytes, filename: str) -> str:
 def is_einvoice(data: bytes) -> bool:
     """Return whether these bytes start like an electronic invoice."""
     return _EINVOICE.search(data[:20_000]) is not None
+
+
+def may_be_archive(file: Path, filename: str) -> bool:
+    """Return whether a file may turn out to be an archive of files when it is read."""
+    with file.open("rb") as opened:
+        return opened.read(2) == b"PK" and PurePath(filename).suffix.lower() not in _OFFICE_NAMES
 
 
 def _archive_media_type(data: bytes) -> str:

@@ -45,7 +45,8 @@ declare
   v_run_id uuid;
 begin
   if new.media_type = 'application/zip'
-    or coalesce(new.auto_create, (select auto_create from public.organisations where id = new.org_id)) is not true
+    or coalesce(new.auto_create, not new.extract_when_read
+      and (select auto_create from public.organisations where id = new.org_id)) is not true
   then
     return null;
   end if;

@@ -24,7 +24,8 @@ create table public.documents (
   -- Why reading failed: a sentence for people and a code for programs.
   error text,
   error_code text check (error_code in (
-    'password', 'damaged', 'wrong_type', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large'
+    'password', 'damaged', 'wrong_type', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large',
+    'quota_exceeded'
   )),
   check (error is not null or error_code is null),
   -- [{code, page, count, excerpt}, …]: what could not be read, or not well. `page` is null for the whole file;
@@ -34,6 +35,10 @@ create table public.documents (
   pages_read integer check (pages_read >= 0),
   pages_to_read integer check (pages_to_read >= pages_read),
   auto_create boolean,
+  -- Whether its fields are extracted once it is read, with a version of a schema or without one. Files inside it inherit
+  -- both (uploads.sql).
+  extract_when_read boolean not null default false,
+  extract_revid uuid,
   -- What its extractions say. Maintained by current_extractions.sql, which also has the stage that users see.
   extraction_stage text not null default 'ready' check (extraction_stage in ('ready', 'needs_review', 'extracted', 'reviewed')),
   -- The caller's own key and data, returned with the document everywhere.
@@ -50,7 +55,8 @@ create table public.documents (
   foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,
   check ((parent_document_id is null) = (number_in_parent is null)),
   check ((status = 'failed') = (error is not null)),
-  check (status <> 'ready' or (media_type is not null and page_count is not null))
+  check (status <> 'ready' or (media_type is not null and page_count is not null)),
+  check (extract_revid is null or extract_when_read)
 );
 create index documents_org_id on public.documents (org_id, created_at desc, id desc);
 create index documents_status on public.documents (org_id, status, created_at desc, id desc);
@@ -61,14 +67,15 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
   where content_sha256 is not null;
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
+create index documents_extract_revid on public.documents (extract_revid, org_id) where extract_revid is not null;
 create unique index documents_external_id on public.documents (org_id, external_id) where external_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
   id, org_id, user_id, filename, storage_path, media_type, byte_size, content_sha256, parent_document_id, number_in_parent,
-  unlocked_path, auto_create, external_id, metadata
+  unlocked_path, auto_create, external_id, metadata, extract_when_read, extract_revid
 ) on public.documents to authenticated;
 grant update (status, error, error_code, warnings, media_type, byte_size, content_sha256, page_count,
-  pages_read, pages_to_read, external_id, metadata)
+  pages_read, pages_to_read, external_id, metadata, extract_when_read, extract_revid)
   on public.documents to authenticated;
 
 -- Documents with the same bytes as one that was uploaded earlier: the first of these. (In stacks the first that was added

@@ -15,7 +15,7 @@ begin
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view',
-    'delete_webhook', 'test_webhook'
+    'delete_webhook', 'test_webhook', 'set_upload_rules'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);

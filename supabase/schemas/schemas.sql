@@ -49,6 +49,8 @@ create table public.schema_versions (
 );
 create index schema_versions_org_id on public.schema_versions (org_id);
 select private.protect_table('public.schema_versions', p_members_read => true);
+alter table public.documents add foreign key (extract_revid, org_id) references public.schema_versions (id, org_id)
+  on delete set null (extract_revid);
 
 -- The root run of this transaction's call; null if a user writes.
 create function private.this_root_run() returns uuid

@@ -120,6 +120,9 @@ create table public.credit_limits (
   -- Per calendar month (UTC).
   max_usd numeric(18, 10) check (max_usd >= 0 and max_usd < 100000000),
   max_concurrent_runs integer check (max_concurrent_runs >= 1),
+  -- Of stored documents (quotas.sql).
+  max_documents bigint check (max_documents >= 0),
+  max_bytes bigint check (max_bytes >= 0),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 );

@@ -4,7 +4,9 @@ come back with everything."""
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import zipfile
 from typing import Any
 
 import httpx
@@ -26,6 +28,22 @@ async def upload(http: httpx.AsyncClient, content: bytes = TEXT, key: str | None
     )
 
 
+async def upload_batch(
+    http: httpx.AsyncClient, files: dict[str, bytes], key: str | None = None, **options: Any
+) -> httpx.Response:
+    parts = [("files", (name, content)) for name, content in files.items()]
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return await http.post("/api/documents/batch", files=parts, params=options, headers=headers)
+
+
+def archive(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as written:
+        for name, content in files.items():
+            written.writestr(name, content)
+    return packed.getvalue()
+
+
 async def test_one_call_uploads_and_extracts_with_a_schema_by_name_id_or_version(serve):
     async with serve() as server:
         schema = {"type": "object", "properties": {"total": {"type": "number"}}}
@@ -44,6 +62,133 @@ async def test_one_call_uploads_and_extracts_with_a_schema_by_name_id_or_version
         assert list(revids.values()) == [stored["schema_revid"]] * 3 + [None]
         assert (await upload(server.http)).json()["run_id"] is None
         assert_problem(await upload(server.http, extract="Nothing"), 404)
+
+
+COLUMNS = [{"name": "total", "type": "number"}]
+
+
+async def end_of(server: Any, run_id: str) -> dict[str, Any]:
+    async def has_ended() -> bool:
+        return (await server.get(f"runs/{run_id}"))["status"] == "completed"
+
+    await until(has_ended)
+    return await server.get(f"runs/{run_id}")
+
+
+async def test_a_document_becomes_a_row_of_a_table_by_name_or_id(serve):
+    async with serve() as server:
+        stack = (await server.http.post("/api/stacks", json={"name": "Bills", "columns": COLUMNS})).json()
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        stored = (await server.http.post("/api/schemas", json={"name": "Invoices", "schema": schema})).json()
+        for table in ("bills", stack["id"]):
+            made = await upload(server.http, f"Total: 1{len(table)}.00 EUR\n".encode(), table=table)
+            assert made.status_code == 201, made.text
+            await end_of(server, made.json()["run_id"])
+        rows = (await server.get(f"tables/{stack['id']}/rows"))["items"]
+        assert sorted(row["cells"]["total"]["value"] for row in rows) == [15, 136]
+        made = await upload(server.http, table="Invoices")
+        run = await end_of(server, made.json()["run_id"])
+        assert (await server.extraction(run["extraction_id"]))["schema_revid"] == stored["schema_revid"]
+
+
+async def test_a_refused_upload_stores_nothing(serve):
+    async with serve() as server:
+        (await server.http.post("/api/stacks", json={"name": "No columns"})).raise_for_status()
+        (await server.http.post("/api/stacks", json={"name": "Bills", "columns": COLUMNS})).raise_for_status()
+        for status, options in (
+            (404, {"extract": "Nothing"}),
+            (404, {"table": "Nothing"}),
+            (404, {"table": "Bills", "extract": "Nothing"}),
+            (409, {"table": "No columns"}),
+            (422, {"table": ""}),
+        ):
+            assert_problem(await upload(server.http, **options), status)
+            assert_problem(await upload_batch(server.http, {"a.txt": TEXT}, **options), status)
+        async with server.client() as stranger:
+            assert_problem(await upload(stranger, table="Bills"), 404)
+        assert (await server.get("documents"))["items"] == []
+
+
+async def test_each_file_of_an_archive_is_extracted_into_the_table(serve):
+    async with serve() as server:
+        stack = (await server.http.post("/api/stacks", json={"name": "Bills", "columns": COLUMNS})).json()
+        files = {f"{number}.txt": f"Total: {number}.00 EUR\n".encode() for number in (1, 2, 3)}
+        packed = archive(files)
+        made = (await upload(server.http, packed, table="Bills", key="k")).json()
+        assert made["run_id"] is None
+
+        async def values() -> list[Any]:
+            rows = (await server.get(f"tables/{stack['id']}/rows"))["items"]
+            return [row["cells"]["total"]["value"] for row in rows if row["status"] == "done"]
+
+        async def are_read() -> bool:
+            return len(await values()) == 3
+
+        await until(are_read)
+        assert sorted(await values()) == [1, 2, 3]
+        runs = (await server.get("runs"))["items"]
+        children = (await server.get(f"documents/{made['id']}"))["children"]
+        assert {one["document_id"] for one in runs} == {one["id"] for one in children}
+        assert (await upload(server.http, packed, table="Bills", key="k")).json()["id"] == made["id"]
+        assert len((await server.get("runs"))["items"]) == 3
+
+
+async def test_a_file_that_looks_like_an_archive_is_extracted_too(serve):
+    async with serve() as server:
+        made = (await upload(server.http, b"PK\nTotal: 7.00 EUR\n", extract="")).json()
+        assert made["run_id"] is None
+
+        async def is_extracted() -> bool:
+            return [one["status"] for one in (await server.get("runs"))["items"]] == ["completed"]
+
+        await until(is_extracted)
+        (run,) = (await server.get("runs"))["items"]
+        assert (run["document_id"], run["task"]) == (made["id"], "extract")
+
+
+async def test_a_batch_lists_each_file_with_its_document_and_run_or_why_it_was_refused(serve, clone):
+    async with serve(max_file_mb=1) as server:
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        (await server.http.post("/api/schemas", json={"name": "Invoices", "schema": schema})).raise_for_status()
+        files = {"a.txt": TEXT, "large.txt": b"x" * 1_100_000, "broken.pdf": b"%PDF-1.7 no", "ü.txt": b"Total: 3.00"}
+        answer = await upload_batch(server.http, files, key="k", extract="Invoices")
+        assert answer.status_code == 201, answer.text
+        items = answer.json()["items"]
+        assert [one["filename"] for one in items] == list(files)
+        assert [(one["error"] or {}).get("code") for one in items] == [None, "too_large", None, None]
+        for number in (0, 3):
+            await end_of(server, items[number]["document"]["run_id"])
+        assert sql(clone.owner_url, "select distinct background from public.runs") == [{"background": True}]
+        again = (await upload_batch(server.http, files, key="k", extract="Invoices")).json()["items"]
+        ids, same = (
+            [one["document"] and (one["document"]["id"], one["document"]["run_id"]) for one in listed]
+            for listed in (items, again)
+        )
+        assert ids == same
+        assert len((await server.get("documents"))["items"]) == 3
+
+
+A_PART = b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\nb\r\n'
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", b"{}"),
+        ("multipart/form-data", b""),
+        ("multipart/form-data; boundary=x", b"--x--\r\n"),
+        ("multipart/form-data; boundary=x", b"no form"),
+        ("multipart/form-data; boundary=x", A_PART % b"a" + b"--x--\r\n"),
+        ("multipart/form-data; boundary=x", b"--x\r\n" + b"a: b\r\n" * 100 + b"\r\n"),
+        ("multipart/form-data; boundary=x", A_PART % b'files"; filename="a' * 1001 + b"--x--\r\n"),
+    ],
+    ids=["json", "no boundary", "empty", "no form", "a field", "many headers", "1,001 files"],
+)
+async def test_a_malformed_batch_is_refused(serve, content_type, body):
+    async with serve() as server:
+        headers = {"Content-Type": content_type}
+        assert_problem(await server.http.post("/api/documents/batch", content=body, headers=headers), 422)
+        assert (await server.get("documents"))["items"] == []
 
 
 async def test_a_repeated_key_returns_the_same_document_and_run(serve, clone):
@@ -124,3 +269,5 @@ async def test_a_key_needs_the_right_to_run_for_one_call(serve):
             async with server.client_with_token(key) as robot:
                 assert (await upload(robot)).status_code == 201
                 assert (await upload(robot, extract="")).status_code == status
+                assert (await upload_batch(robot, {"a.txt": TEXT}, extract="")).status_code == status
+                assert (await upload(robot, table="Nothing")).status_code == 403

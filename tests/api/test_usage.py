@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from answers import assert_problem
 
+from extraction_case import sql
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.testing.script import Script
 
@@ -46,11 +47,36 @@ async def extract(server, **body):
     return await server.http.post("/api/agent/extract", json={"document_id": str(document_id), **body})
 
 
+async def test_usage_shows_what_is_stored_and_the_quota_refuses_more(serve, clone):
+    async with serve() as server:
+        sql(
+            clone.owner_url,
+            "insert into public.credit_limits (org_id, max_documents, max_bytes) values (%s, 1, 1000)",
+            server.scope.org_id,
+        )
+        await server.upload_text("Total: 1")
+        assert (await server.get("usage"))["storage"] == {
+            "documents": 1,
+            "bytes": 8,
+            "max_documents": 1,
+            "max_bytes": 1000,
+        }
+        answer = await server.http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
+        assert_problem(answer, 409, "quota_exceeded")
+
+
 async def test_usage_is_counted_by_day_agent_and_model(serve, clone):
     async with serve(script()) as server:
         before = await server.get("usage")
         today = datetime.now(UTC).date()
-        assert before == {"since": f"{today.replace(day=1)}", "until": f"{today}", "items": [], "credit": None}
+        stored = {"documents": 0, "bytes": 0, "max_documents": None, "max_bytes": None}
+        assert before == {
+            "since": f"{today.replace(day=1)}",
+            "until": f"{today}",
+            "items": [],
+            "credit": None,
+            "storage": stored,
+        }
         for model in ("claude-sonnet-5", "claude-sonnet-5", "claude-opus-5"):
             assert (await extract(server, model=model)).json()["status"] == "completed"
         limit(clone, server.scope.org_id, 5, 3)

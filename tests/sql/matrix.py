@@ -410,6 +410,14 @@ NO_ACTOR | existing | update usage_by_day set cost_usd = 0
 READERS | existing | select from credit_limits where org_id = %(org)s
 NO_ACTOR | of an organisation without | insert into credit_limits (org_id, max_usd) values (%(second_org)s, 1000)
 NO_ACTOR | existing | update credit_limits set max_usd = 1000
+READERS | existing | select from storage_usage where org_id = %(org)s
+NO_ACTOR | of an organisation without | insert into storage_usage (org_id, documents, bytes) values
+    (%(second_org)s, 0, 0)
+NO_ACTOR | existing | update storage_usage set documents = 0
+READERS | existing | select from upload_rules where org_id = %(org)s
+NO_ACTOR | in the organisation | insert into upload_rules (org_id, number, sender, schema_id) values (%(org)s, 2, 'a',
+    %(schema)s)
+NO_ACTOR | existing | update upload_rules set sender = 'b'
 
 READERS | existing | select from queue_limits where org_id = %(org)s
 NO_ACTOR | of an organisation without | insert into queue_limits (org_id, max_waiting_runs) values (%(second_org)s,
@@ -435,7 +443,7 @@ _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
-stack_documents stack_tables saved_views changes webhooks webhook_deliveries
+storage_usage upload_rules stack_documents stack_tables saved_views changes webhooks webhook_deliveries
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -448,6 +456,7 @@ CALLS = _cases(
 OWNERS+VIEWER | themselves | select remove_member(%(org)s, %(viewer)s)
 OWNERS | a member | select invite(%(org)s, 'member')
 OWNERS | existing | select delete_webhook(%(webhook)s)
+OWNERS | in the organisation | select set_upload_rules(%(org)s, '[]')
 OWNERS | existing | select test_webhook(%(webhook)s)
 LOGIN | of any organisation | select private.publish_changes()
 LOGIN | of any organisation | select from private.lease_deliveries(9, '{}', '1 minute')

@@ -66,7 +66,7 @@ public.documents | user_id = gen_random_uuid() |
     error_code = 'damaged', error = null | status = 'failed', error = 'x', error_code = $ODD | warnings = '{}' |
     number_in_parent = 1 | parent_document_id = gen_random_uuid(), number_in_parent = 0 | unlocked_path =
     storage_path | external_id = '' | metadata = '[]' | content_sha256 = 'x' | pages_read = -1 |
-    pages_read = 2, pages_to_read = 1
+    pages_read = 2, pages_to_read = 1 | extract_when_read = false, extract_revid = gen_random_uuid()
 public.changes | number = 0 | type = $ODD
 public.webhooks | url = 'example.com' | types = array_fill('x'::text, '{51}') | secret = 'x' | disabled_reason = $ODD
 public.webhook_deliveries | status = $ODD | attempts = -1
@@ -109,7 +109,9 @@ public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, approved_by 
     status = 'done', approved_by = 'policy', result = null
 public.usage | message_id = '' | model = '' | input_tokens = -1 | output_tokens = -1 | cache_write_5m_tokens = -1 |
     cache_write_1h_tokens = -1 | cache_read_tokens = -1 | cost_usd = -1
-public.credit_limits | max_usd = -1 | max_concurrent_runs = 0
+public.credit_limits | max_usd = -1 | max_concurrent_runs = 0 | max_documents = -1 | max_bytes = -1
+public.upload_rules | number = 0 | document_type = '' | filename = '' | sender = '' | document_type = null |
+    schema_id = null
 public.usage_by_day | slot = 8
 public.queue_limits | max_waiting_runs = -1 | max_waiting_documents = -1
 private.queue_defaults | is_singleton = false | runs = -1 | documents = -1
@@ -145,7 +147,7 @@ FOREIGN_KEYS = _rows(
     """
 public.agent_sessions | org_id
 private.agent_tasks | agent
-public.documents | org_id | parent_document_id org_id
+public.documents | org_id | parent_document_id org_id | extract_revid org_id
 public.document_pages | document_id org_id
 public.extraction_journal | extraction_id org_id
 public.fields | extraction_id document_id org_id
@@ -176,6 +178,8 @@ public.stack_tables | stack_id org_id | schema_id org_id
 public.tool_calls | run_id org_id
 public.usage | org_id
 public.credit_limits | org_id
+public.storage_usage | org_id
+public.upload_rules | org_id | schema_id org_id | stack_id org_id
 public.usage_by_day | org_id
 public.queue_limits | org_id
 private.organisation_deletions | org_id
@@ -227,6 +231,7 @@ search_orgs: number
 stack_tables: schema_id
 stacks: org_id lower(name)
 tags: org_id lower(name)
+upload_rules: org_id number
 usage_by_day: org_id day agent task schema_id model slot
 webhook_deliveries: webhook_id change_id
 """

@@ -242,9 +242,9 @@ PRIVILEGES = {
     "documents": {
         "select": True,
         "insert": "id org_id user_id filename storage_path media_type byte_size content_sha256 parent_document_id "
-        "number_in_parent unlocked_path auto_create external_id metadata",
+        "number_in_parent unlocked_path auto_create external_id metadata extract_when_read extract_revid",
         "update": "media_type byte_size content_sha256 status error error_code warnings page_count pages_read "
-        "pages_to_read external_id metadata",
+        "pages_to_read external_id metadata extract_when_read extract_revid",
     },
     "document_pages": {
         "select": True,
@@ -316,6 +316,8 @@ PRIVILEGES = {
     },
     "usage_by_day": {"select": True},
     "credit_limits": {"select": True},
+    "storage_usage": {"select": True},
+    "upload_rules": {"select": True},
     "queue_limits": {"select": True},
     "agent_sessions": {"select": True, "insert": "org_id session_id subpath uuid entry"},
     # No tenant data, not exposed by PostgREST.
@@ -399,7 +401,7 @@ CALLABLE = {
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation read_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
-        delete_webhook test_webhook
+        delete_webhook test_webhook set_upload_rules
         """,
         """
         my_org_ids my_writable_org_ids my_owned_org_ids only_organisation role_of user_of current_user_id check_owner

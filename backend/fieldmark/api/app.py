@@ -35,6 +35,7 @@ from fieldmark.api import (
     web_ui,
     webhooks,
 )
+from fieldmark.api.batch_form import LARGEST_FILES
 from fieldmark.api.connections import http_protocol
 from fieldmark.api.cors import add_cors
 from fieldmark.api.known_parameters import KnownParameters
@@ -128,7 +129,11 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)
     extend_openapi(app)
-    form_limits = {("POST", "/api/documents"): settings.max_file_mb * 1024 * 1024 + FORM_BYTES}
+    max_file = settings.max_file_mb * 1024 * 1024
+    form_limits = {
+        ("POST", "/api/documents"): max_file + FORM_BYTES,
+        ("POST", "/api/documents/batch"): LARGEST_FILES * max_file + FORM_BYTES,
+    }
     app.add_middleware(RequestGuard, form_limits=form_limits)
     add_cors(app, settings.cors_origins)
     app.add_middleware(RequestLog)

@@ -21,6 +21,7 @@ from starlette.datastructures import FormData, UploadFile
 
 import pagewords
 from fieldmark.api.auth import Conn, TheCaller, TheRuntime, TheScope
+from fieldmark.api.batch_form import MAX_FILES, ReceivedFile, one_batch_at_a_time, receive_files
 from fieldmark.api.downloads import StoredFileResponse
 from fieldmark.api.extractions import Evidence
 from fieldmark.api.problems import log
@@ -54,19 +55,19 @@ from fieldmark.domain.statuses import (
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import FieldmarkError, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.lifecycle import launch
+from fieldmark.identity.tokens import Person
+from fieldmark.runs.lifecycle.uploads import Upload, Uploaded, upload
 from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations, document_groups, document_list, evidence
-from fieldmark.services.api_keys import has_scope, require_scope
+from fieldmark.services.api_keys import KeyCaller, has_scope, require_scope
 from fieldmark.services.document_groups import DocumentGroups
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
+from fieldmark.services.upload_targets import UploadTarget, find_target
 from fieldmark.stores import documents, schema_changes
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.library import tags
 from fieldmark.stores.rows import PageText as PageTextRow
-from fieldmark.stores.runs import RunOptions
-from fieldmark.stores.webhooks import Callback
 from pagewords.jobs import WHOLE_PAGE
 from pagewords.reading_warnings import WarningCode, WarningSeverity
 from pagewords.render import LONGEST_SIDE, render_page
@@ -184,7 +185,30 @@ class ListedDocument(Document):
 class UploadedDocument(Document):
     """A document with the run that extracts its fields, if one was requested."""
 
-    run_id: UUID | None
+    run_id: UUID | None = Field(
+        description="null: nothing is extracted, or the file may be an archive. Its files get runs when it is unpacked."
+    )
+
+
+class Refusal(BaseModel):
+    """Why a file of a batch was refused."""
+
+    code: str = Field(examples=["too_large"])
+    detail: str
+
+
+class BatchItem(BaseModel):
+    """A file of a batch: its document, or why it was refused."""
+
+    filename: str
+    document: UploadedDocument | None
+    error: Refusal | None
+
+
+class UploadedBatch(BaseModel):
+    """The files of a batch, in the order in which they were sent."""
+
+    items: list[BatchItem]
 
 
 ExternalId = Annotated[
@@ -253,6 +277,47 @@ AutoCreate = Annotated[
         "Default: the organisation's setting. A key needs runs:write for it.",
     ),
 ]
+
+Extract = Annotated[
+    str | None,
+    Query(
+        max_length=200,
+        pattern=STORABLE,
+        description="Also extract the fields, as soon as the document is read, with this stored schema: its name, its "
+        "id, or the id of a version. Empty: without a schema. A key needs runs:write for it.",
+    ),
+]
+Table = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=200,
+        pattern=STORABLE,
+        description="Also make it a row of this table, read as soon as possible: the name or id of a stack or of a "
+        "schema. A key needs runs:write and extractions:write for it.",
+    ),
+]
+_UPLOADS_AT_ONCE = 4
+_FILES = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {
+                            "type": "array",
+                            "maxItems": MAX_FILES,
+                            "items": {"type": "string", "format": "binary"},
+                        }
+                    },
+                }
+            }
+        },
+    }
+}
 
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
@@ -375,8 +440,8 @@ class Page(BaseModel):
                             "callback": {
                                 "type": "string",
                                 "maxLength": 3000,
-                                "description": "With `extract`: where the changes of the run are sent. The text of a "
-                                "JSON object, as `callback` of POST /api/agent/extract.",
+                                "description": "With `extract` or `table`: where the changes of the run are sent. The "
+                                "text of a JSON object, as `callback` of POST /api/agent/extract.",
                             },
                         },
                     }
@@ -395,15 +460,8 @@ async def upload_document(
         UUID | None,
         Query(description="Also add the document to this stack. A key needs extractions:write for it."),
     ] = None,
-    extract: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            pattern=STORABLE,
-            description="Also extract its fields, as soon as it is read, with this stored schema: its name, its id, or "
-            "the id of a version. Empty: without a schema. A key needs runs:write for it.",
-        ),
-    ] = None,
+    extract: Extract = None,
+    table: Table = None,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -414,12 +472,10 @@ async def upload_document(
         ),
     ] = None,
 ) -> UploadedDocument:
-    """Upload a file. A job starts to read it at once. With `extract`, an agent then extracts its fields: this is all
-    that a system needs to call, if it reads `/api/changes` or has a webhook."""
-    if extract is not None:
-        require_scope(caller, Permission.RUNS_WRITE, "extract")
-    if auto_create:
-        require_scope(caller, Permission.RUNS_WRITE, "auto_create")
+    """Upload a file. A job starts to read it at once. With `extract` or `table`, an agent then extracts its fields, and
+    those of the files in an archive or mail: this is all that a system needs to call, if it reads `/api/changes` or has
+    a webhook. If anything is refused, nothing is stored."""
+    target = await _target(caller, scope, runtime, auto_create, extract, table)
     if stack_id is not None:
         require_scope(caller, Permission.EXTRACTIONS_WRITE, "stack_id")
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
@@ -435,21 +491,92 @@ async def upload_document(
         with tempfile.NamedTemporaryFile(prefix="fieldmark-upload-") as copy:
             await asyncio.to_thread(shutil.copyfileobj, file.file, copy)
             copy.flush()
-            document = await runtime.documents.upload(
-                scope,
+            given = Upload(
                 Path(copy.name),
                 file.filename or "document",
-                password,
+                target,
+                password=password,
                 auto_create=auto_create,
                 stack_id=stack_id,
                 external_id=external_id,
                 metadata=metadata,
                 idempotency_key=idempotency_key,
+                callback=callback,
             )
-    run_id = None
-    if extract is not None:
-        run_id = await _extract(runtime, scope, document.id, extract, idempotency_key, callback)
-    return UploadedDocument.of({**asdict(document), "run_id": run_id})
+            return _uploaded(await upload(runtime.database, runtime.documents, scope, given, prices=runtime.prices))
+
+
+@router.post("/batch", status_code=201, openapi_extra=_FILES)
+async def upload_batch(
+    request: Request,
+    caller: TheCaller,
+    scope: TheScope,
+    runtime: TheRuntime,
+    auto_create: AutoCreate = None,
+    extract: Extract = None,
+    table: Table = None,
+    idempotency_key: Annotated[
+        str | None,
+        Header(min_length=1, max_length=150, description="A repeated key with the same files returns the same result."),
+    ] = None,
+) -> UploadedBatch:
+    """Upload up to 1,000 files in one request, each as a document of its own: all in order, each with its document and
+    run, or with the reason for which it was refused. Their runs are part of a batch, which delays no one. An
+    organisation has one such request at a time."""
+    target = await _target(caller, scope, runtime, auto_create, extract, table)
+    with tempfile.TemporaryDirectory(prefix="fieldmark-batch-") as folder:
+        async with one_batch_at_a_time(scope.org_id):
+            files = await receive_files(request, Path(folder))
+            slots = asyncio.Semaphore(_UPLOADS_AT_ONCE)
+
+            async def upload_file(number: int, file: ReceivedFile) -> BatchItem:
+                key = None if idempotency_key is None else f"{idempotency_key} {number}"
+                given = Upload(
+                    file.path,
+                    file.filename,
+                    target,
+                    auto_create=auto_create,
+                    idempotency_key=key,
+                    background=True,
+                )
+                async with slots:
+                    try:
+                        made = await upload(runtime.database, runtime.documents, scope, given, prices=runtime.prices)
+                    except FieldmarkError as error:
+                        refusal = Refusal(code=error.code, detail=str(error))
+                        return BatchItem(filename=file.filename, document=None, error=refusal)
+                    finally:
+                        file.path.unlink()
+                return BatchItem(filename=file.filename, document=_uploaded(made), error=None)
+
+            items = await asyncio.gather(*(upload_file(number, file) for number, file in enumerate(files, 1)))
+    return UploadedBatch(items=items)
+
+
+async def _target(
+    caller: Person | KeyCaller,
+    scope: Scope,
+    runtime: Runtime,
+    auto_create: bool | None,
+    extract: str | None,
+    table: str | None,
+) -> UploadTarget:
+    """Return what the uploads of a request become. Raise ScopeMissing, NotFound, Conflict."""
+    for is_given, name in (
+        (extract is not None, "extract"),
+        (table is not None, "table"),
+        (auto_create, "auto_create"),
+    ):
+        if is_given:
+            require_scope(caller, Permission.RUNS_WRITE, name)
+    if table is not None:
+        require_scope(caller, Permission.EXTRACTIONS_WRITE, "table")
+    async with runtime.database.as_user(scope) as conn:
+        return await find_target(conn, scope, schema=extract, table=table)
+
+
+def _uploaded(made: Uploaded) -> UploadedDocument:
+    return UploadedDocument.of({**asdict(made.document), "run_id": made.run_id})
 
 
 def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None, NewCallback | None]:
@@ -463,22 +590,6 @@ def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None, NewCal
             "The form's external_id must be 1 to 200 printable ASCII characters, its metadata the text of a JSON "
             f"object of at most {MAX_METADATA:,} characters, and its callback that of a url and a secret (whsec_…)."
         ) from None
-
-
-async def _extract(
-    runtime: Runtime,
-    scope: Scope,
-    document_id: UUID,
-    schema: str,
-    idempotency_key: str | None,
-    callback: Callback | None,
-) -> UUID:
-    """Start to extract with a schema, given by name, id or version. Return the run. Raise NotFound."""
-    options = RunOptions(idempotency_key=idempotency_key)
-    request = launch.parse_request("extract", {"document_id": document_id, "schema": schema or None})
-    return await launch.start(
-        runtime.database, scope, "extract", request, prices=runtime.prices, options=options, callback=callback
-    )
 
 
 @router.post("/adopt", status_code=201)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from fieldmark.agents.registry import check_tools_to_approve
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import Before, Limit, ListPage, RequestBody
+from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import KeyCaller, require_scope
-from fieldmark.stores import organisations
+from fieldmark.stores import organisations, upload_rules
 from fieldmark.stores.organisations import Invitation, Member, OfferedInvitation, Organisation, SettingChange
+from fieldmark.stores.upload_rules import UploadRule
 
 router = Routes(tags=["organisations"])
 
@@ -62,6 +63,40 @@ class OrganisationChange(RequestBody):
     )
     examples: bool | None = None
     auto_create: bool | None = None
+
+
+RuleText = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
+
+
+class Rule(RequestBody, ResponseModel):
+    """A rule for uploaded documents: conditions, of which all that are set must hold, and what the document becomes."""
+
+    document_type: RuleText | None = Field(
+        None,
+        description="As the document calls itself: invoice, credit_note, receipt, contract, form, letter, or document.",
+    )
+    filename: RuleText | None = Field(None, description="`*` stands for any characters.", examples=["*.pdf"])
+    sender: RuleText | None = Field(
+        None,
+        description="A part of the sender of the mail that it is or is in. Anyone can write any sender into a mail.",
+        examples=["@example.com"],
+    )
+    schema_id: UUID | None = Field(None, description="Extract it with the latest version of this schema.")
+    stack_id: UUID | None = Field(None, description="Make it a row of this stack's table.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.document_type is None and self.filename is None and self.sender is None:
+            raise ValueError("A rule needs a document_type, a filename or a sender.")
+        if (self.schema_id is None) == (self.stack_id is None):
+            raise ValueError("A rule needs either a schema_id or a stack_id.")
+        return self
+
+
+class UploadRules(RequestBody):
+    """Rules for uploaded documents, in their order."""
+
+    items: Annotated[list[Rule], Field(max_length=50)]
 
 
 class MemberChange(RequestBody):
@@ -151,6 +186,21 @@ async def update_organisation(
         require_scope(caller, Permission.RUNS_APPROVE, "`auto_approved_tools`")
         check_tools_to_approve(body.auto_approved_tools)
     return await organisations.update(conn, scope.org_id, body.model_dump(exclude_none=True))
+
+
+@router.get("/api/organisations/{organisation_id}/upload_rules")
+async def list_upload_rules(scope: TheOrganisation, conn: OrganisationConn) -> UploadRules:
+    """List the rules for uploaded documents, in their order."""
+    return UploadRules(items=[Rule.of(asdict(one)) for one in await upload_rules.of_organisation(conn, scope.org_id)])
+
+
+@router.put("/api/organisations/{organisation_id}/upload_rules")
+async def set_upload_rules(body: UploadRules, scope: TheOrganisation, conn: OrganisationConn) -> UploadRules:
+    """Replace the rules for uploaded documents. The first that matches applies once a document is read, unless its
+    uploader said what it becomes. For the others, an agent suggests a schema if the organisation has set that. Owners
+    only."""
+    await upload_rules.replace(conn, scope.org_id, [UploadRule(**one.model_dump()) for one in body.items])
+    return await list_upload_rules(scope, conn)
 
 
 @router.get("/api/organisations/{organisation_id}/settings_journal")

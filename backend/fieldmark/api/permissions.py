@@ -34,6 +34,7 @@ _SCOPE_OVERRIDES = {
     ("GET", "/api/organisations/{organisation_id}/invitations"): Permission.MEMBERS_WRITE,
     ("GET", "/api/organisations/{organisation_id}/settings_journal"): Permission.MEMBERS_WRITE,
     ("POST", "/api/documents"): Permission.DOCUMENTS_ADD,
+    ("POST", "/api/documents/batch"): Permission.DOCUMENTS_ADD,
     ("POST", "/api/agent/approve"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/accept"): Permission.RUNS_APPROVE,
     ("POST", "/api/documents/{document_id}/auto_create/reject"): Permission.RUNS_APPROVE,
@@ -56,6 +57,8 @@ SECOND_SCOPES = {
     ("GET", "/api/runs/{run_id}/result"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/overview"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/overview/work"): Permission.EXTRACTIONS_READ,
+    # This starts runs.
+    ("PUT", "/api/organisations/{organisation_id}/upload_rules"): Permission.RUNS_WRITE,
     # These create a schema, or a version of one.
     ("POST", "/api/stacks"): Permission.SCHEMAS_WRITE,
     ("PUT", "/api/stacks/{stack_id}/columns"): Permission.SCHEMAS_WRITE,

@@ -1,7 +1,8 @@
-"""/api/usage: the organisation's tokens and costs by day, and its limits."""
+"""/api/usage: the organisation's tokens and costs by day, what it stores, and its limits."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
@@ -40,6 +41,16 @@ class Credit(BaseModel):
     max_concurrent_runs: int | None
 
 
+class Storage(BaseModel):
+    """What the organisation stores, with the files inside archives and mails, and the most that it may, set by the
+    service's administrator. null: no limit. An upload over a limit gets 409 `quota_exceeded`."""
+
+    documents: int
+    bytes: int
+    max_documents: int | None
+    max_bytes: int | None
+
+
 class Usage(BaseModel):
     """The organisation's usage, oldest day first."""
 
@@ -47,6 +58,7 @@ class Usage(BaseModel):
     until: date
     items: list[DailyUsage]
     credit: Credit | None = Field(description="null: the organisation has no limits.")
+    storage: Storage
 
 
 @router.get("")
@@ -68,4 +80,5 @@ async def get_usage(
         until=last,
         items=[DailyUsage.model_validate(row) for row in rows],
         credit=None if credit is None else Credit.model_validate(credit),
+        storage=Storage.model_validate(asdict(await usage.storage(conn, scope.org_id))),
     )

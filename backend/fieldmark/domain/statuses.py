@@ -152,6 +152,7 @@ class ReadingError(StrEnum):
     UNSUPPORTED  is of an unsupported file type
     UNREADABLE   reading failed because of an internal error
     NOT_FOUND, TOO_LARGE   the original could not be downloaded
+    QUOTA_EXCEEDED         the organisation may not store a file of this size
     """
 
     PASSWORD = "password"  # noqa: S105 - a code
@@ -163,6 +164,7 @@ class ReadingError(StrEnum):
     UNREADABLE = "unreadable"
     NOT_FOUND = "not_found"
     TOO_LARGE = "too_large"
+    QUOTA_EXCEEDED = "quota_exceeded"
 
 
 class RunError(StrEnum):

@@ -8,7 +8,7 @@ import math
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,18 +20,30 @@ import structlog
 from fieldmark.db.pool import Connection, Database, savepoint
 from fieldmark.domain.ids import new_id
 from fieldmark.domain.statuses import DocumentStatus
-from fieldmark.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound, QueueFull, TooLarge, Unavailable
+from fieldmark.errors import (
+    Conflict,
+    IdempotencyKeyReused,
+    Invalid,
+    NotFound,
+    QueueFull,
+    QuotaExceeded,
+    TooLarge,
+    Unavailable,
+)
 from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, stored_path
 from fieldmark.identity.scope import Scope
-from fieldmark.services import einvoices
+from fieldmark.services import einvoices, upload_targets
 from fieldmark.services.fair_share import run_queued
-from fieldmark.stores import documents, stacks
+from fieldmark.stores import documents, stacks, upload_rules
+from fieldmark.stores.documents import RequestedExtraction
 from fieldmark.stores.rows import DocumentRow, NewChildDocument
+from fieldmark.stores.upload_rules import UploadRule
 from pagewords.enclosed import MAX_DEPTH, MAX_PAGES, max_enclosed_bytes
 from pagewords.errors import OverLimit, PasswordProtected, Unreadable
-from pagewords.pages import EnclosedFile, Limits
+from pagewords.pages import DocumentContent, EnclosedFile, Limits
 from pagewords.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from pagewords.sandbox import file_size, read_file, unlock_file
+from pagewords.sniff import EML, MSG, ZIP
 
 log = structlog.get_logger()
 
@@ -77,12 +89,15 @@ class DocumentService:
         *,
         auto_create: bool | None = None,
         stack_id: UUID | None = None,
+        extraction: RequestedExtraction | None = None,
         external_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
+        then: Callable[[Connection, UUID], Awaitable[None]] | None = None,
     ) -> DocumentRow:
         """Store a copy of `source` and queue its reading. Return the document. `stack_id`: also add it to this stack.
-        Raise TooLarge, NotFound for the stack.
+        `extraction`: also extract it once it is read, and the files inside it. `then` is called in the transaction
+        that creates the document. Raise TooLarge, QuotaExceeded, QueueFull, NotFound for the stack.
 
         `auto_create`: whether an agent suggests a schema when the document is read; None takes the organisation's
         setting.
@@ -127,6 +142,7 @@ class DocumentService:
                     auto_create=auto_create,
                     external_id=external_id,
                     metadata=metadata,
+                    extraction=extraction,
                 )
                 if document is None:
                     if (earlier := await documents.find(conn, document_id)) is not None:
@@ -136,6 +152,8 @@ class DocumentService:
                 if stack_id is not None:
                     await stacks.get(conn, stack_id)
                     await stacks.add_documents(conn, scope, stack_id, [document_id])
+                if then is not None:
+                    await then(conn, document_id)
                 return document
         except BaseException as error:
             for target in files:
@@ -242,10 +260,14 @@ class DocumentService:
                         f"The files of this upload have more than {MAX_PAGES:,} pages. Upload this one by itself."
                     )
                 async with self._files.local(document.readable_path) as path:
+                    size_of_file = await asyncio.to_thread(file_size, path)
                     if root_bytes is None or not containers:
-                        root_bytes = await asyncio.to_thread(file_size, path)
+                        root_bytes = size_of_file
                     if document.unlocked_path is None:  # otherwise this is not the original file
                         content_sha256 = await asyncio.to_thread(_sha256, path)
+                        if document.byte_size != size_of_file:  # a front end stored it, and may say anything
+                            async with self._database.as_user(scope) as conn:
+                                await documents.record_size(conn, document_id, size_of_file)
                     report = _ProgressReporter(self._database, scope, document_id)
                     reading = await read_file(
                         path,
@@ -256,7 +278,7 @@ class DocumentService:
                         max_files=max(0, MAX_ENCLOSED - count),
                         max_bytes=max(0, max_enclosed_bytes(root_bytes, self._limits) - size),
                     )
-            except (Unreadable, NotFound, TooLarge) as error:
+            except (Unreadable, NotFound, TooLarge, QuotaExceeded) as error:
                 # Without the error's message, which may quote the file's name.
                 log.info(
                     "document cannot be read", document_id=str(document_id), org_id=str(scope.org_id), code=error.code
@@ -266,6 +288,7 @@ class DocumentService:
                 return
             children = await self._store_enclosed(scope, reading.enclosed)
         mismatches = await run_queued(scope.org_id, einvoices.find_mismatches, reading.pages)
+        rule = await self._find_rule(scope, document, reading, containers)
         async with self._database.as_user(scope) as conn:
             # The outermost document is locked first, as a deletion does.
             if not await documents.lock(conn, root_id) or await documents.start_reading(conn, document_id) is None:
@@ -273,6 +296,8 @@ class DocumentService:
             pages = reading.pages
             for start in range(0, len(pages), PAGES_PER_STATEMENT):
                 await documents.add_pages(conn, document_id, scope.org_id, pages[start : start + PAGES_PER_STATEMENT])
+            if rule is not None:
+                await upload_targets.apply_rule(conn, scope, document_id, rule)
             await documents.finish_reading(
                 conn,
                 document_id,
@@ -286,6 +311,21 @@ class DocumentService:
                     conn, scope, root_id, document_id, children, max_enclosed_bytes(root_bytes, self._limits)
                 )
                 await documents.replace_warnings(conn, document_id, [*warnings, *reading.warnings])
+
+    async def _find_rule(
+        self, scope: Scope, document: DocumentRow, reading: DocumentContent, containers: Sequence[UUID]
+    ) -> UploadRule | None:
+        """Return the rule of the organisation for a document whose uploader has not said what it becomes."""
+        if reading.media_type == ZIP:  # its files have rules of their own
+            return None
+        async with self._database.as_user(scope) as conn:
+            rules = await upload_rules.of_organisation(conn, scope.org_id)
+            if not rules or await documents.has_target(conn, document.id):
+                return None
+            mails = [await documents.page(conn, one, 1) for one in containers]
+        own = reading.pages[0].text if reading.pages else ""
+        mail = own if reading.media_type in (EML, MSG) else next((page.text for page in mails if page), "")
+        return await upload_targets.find_rule(rules, scope.org_id, text=own, filename=document.filename, mail_text=mail)
 
     async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChildDocument]:
         """Store the files inside a document. If the worker dies before their documents are created,
@@ -326,16 +366,20 @@ class DocumentService:
                 accepted.append(child)
                 count, size = count + 1, size + child.byte_size
         not_queued: list[str] = []
+        over_quota: list[str] = []
         try:
             async with savepoint(conn):
                 await documents.add_children(conn, document_id, scope.org_id, accepted)
         except QueueFull:
             accepted, not_queued = [], [child.filename for child in accepted]
+        except QuotaExceeded:
+            accepted, over_quota = [], [child.filename for child in accepted]
         names_by_code = {
             WarningCode.ENCLOSED_APART: [child.filename for child in accepted],
             WarningCode.ENCLOSED_TOO_MANY: too_many,
             WarningCode.ENCLOSED_TOO_LARGE: too_large,
             WarningCode.ENCLOSED_NOT_QUEUED: not_queued,
+            WarningCode.ENCLOSED_OVER_QUOTA: over_quota,
         }
         return [skipped_files_warning(code, names) for code, names in names_by_code.items() if names]
 

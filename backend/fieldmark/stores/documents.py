@@ -87,6 +87,13 @@ _TAGGED: LiteralString = """public.documents join (
   ) as tagged on tagged.document_id = documents.id"""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedExtraction:
+    """That a document is extracted once it is read, under a version of a schema or without one."""
+
+    schema_revid: UUID | None
+
+
 async def add(
     conn: Connection,
     *,
@@ -100,16 +107,17 @@ async def add(
     auto_create: bool | None = None,
     external_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    extraction: RequestedExtraction | None = None,
 ) -> DocumentRow | None:
     """Insert a document and return it; a trigger queues its reading. Return None if the id or the external id is
-    taken."""
+    taken. Raise QuotaExceeded, QueueFull."""
     # Without a conflict target: of two inserts at once, the later may meet `unique (id, org_id)` before the key.
     return await fetch_one(
         conn,
         DocumentRow,
         f"""insert into public.documents (id, org_id, filename, storage_path, byte_size, unlocked_path, content_sha256,
-              auto_create, external_id, metadata)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing returning {_COLUMNS}""",
+              auto_create, external_id, metadata, extract_when_read, extract_revid)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) on conflict do nothing returning {_COLUMNS}""",
         (
             document_id,
             org_id,
@@ -121,7 +129,28 @@ async def add(
             auto_create,
             external_id,
             Jsonb(dict(metadata or {})),
+            extraction is not None,
+            extraction and extraction.schema_revid,
         ),
+    )
+
+
+async def has_target(conn: Connection, document_id: UUID) -> bool:
+    """Return whether it has been said what a document becomes: an extraction, or a row of a stack's table."""
+    return await value_of(
+        conn,
+        """select extract_when_read or exists (select from public.stack_documents where document_id = d.id)
+             or exists (select from public.extractions where document_id = d.id)
+           from public.documents as d where id = %s""",
+        (document_id,),
+    )
+
+
+async def request_extraction(conn: Connection, document_id: UUID, extraction: RequestedExtraction) -> None:
+    """Have a document extracted once it is read, and the files inside it."""
+    await conn.execute(
+        "update public.documents set extract_when_read = true, extract_revid = %s where id = %s",
+        (extraction.schema_revid, document_id),
     )
 
 
@@ -152,18 +181,19 @@ async def set_own_data(
 
 
 async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children: Sequence[NewChildDocument]) -> None:
-    """Insert documents for the files found inside a document, in order. They inherit its `auto_create` choice and its
-    stacks. Raise QueueFull."""
+    """Insert documents for the files found inside a document, in order. They inherit its `auto_create` choice, its
+    requested extraction and its stacks. Raise QueueFull, QuotaExceeded."""
     await conn.execute(
         """with added as (
              insert into public.documents
                (id, org_id, filename, storage_path, byte_size, content_sha256, parent_document_id, number_in_parent,
-                auto_create)
-             select id, %(org)s, filename, path, size, sha256, %(parent)s, number,
-               (select auto_create from public.documents where id = %(parent)s)
-             from unnest(%(ids)s::uuid[], %(names)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(hashes)s::text[])
+                auto_create, extract_when_read, extract_revid)
+             select child.id, %(org)s, child.filename, path, size, sha256, %(parent)s, number, p.auto_create,
+               p.extract_when_read, p.extract_revid
+             from public.documents as p cross join unnest(
+               %(ids)s::uuid[], %(names)s::text[], %(paths)s::text[], %(sizes)s::bigint[], %(hashes)s::text[])
                with ordinality as child (id, filename, path, size, sha256, number)
-             returning id)
+             where p.id = %(parent)s returning id)
            insert into public.stack_documents (org_id, stack_id, document_id)
            select %(org)s, s.stack_id, added.id from public.stack_documents as s cross join added
            where s.document_id = %(parent)s""",
@@ -177,6 +207,11 @@ async def add_children(conn: Connection, parent_id: UUID, org_id: UUID, children
             "hashes": [child.content_sha256 for child in children],
         },
     )
+
+
+async def record_size(conn: Connection, document_id: UUID, byte_size: int) -> None:
+    """Correct the size of a document's file. Raise QuotaExceeded."""
+    await conn.execute("update public.documents set byte_size = %s where id = %s", (byte_size, document_id))
 
 
 async def children(conn: Connection, document_id: UUID) -> list[DocumentRow]:

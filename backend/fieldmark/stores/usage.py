@@ -59,6 +59,28 @@ async def credit(conn: AsyncConnection[Row], org_id: UUID) -> Row | None:
     return await cursor.fetchone()
 
 
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What an organisation stores, and the most that it may. None: no limit."""
+
+    documents: int
+    bytes: int
+    max_documents: int | None
+    max_bytes: int | None
+
+
+async def storage(conn: AsyncConnection[Row], org_id: UUID) -> Storage:
+    cursor = await conn.execute(
+        """select coalesce(u.documents, 0) as documents, coalesce(u.bytes, 0) as bytes, l.max_documents, l.max_bytes
+           from (values (%s::uuid)) as o (id) left join public.storage_usage as u on u.org_id = o.id
+           left join public.credit_limits as l on l.org_id = o.id""",
+        (org_id,),
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    return Storage(**row)
+
+
 async def by_model(conn: AsyncConnection[Row], run_id: UUID) -> list[Row]:
     """Return the usage of a run by model, in order of first use. Child runs are not included."""
     cursor = await conn.execute(
