@@ -6,6 +6,7 @@ import { defineConfig } from 'vite';
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
+  base: './', // the page may be below a path: the service writes where its files are (api/web_ui.py)
   plugins: [react(), tailwindcss()],
   resolve: {
     alias: { '@fieldmark/following': here('../clients/typescript/src/following.ts') },

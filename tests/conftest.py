@@ -85,6 +85,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--home", help="folder of a Postgres server that keeps running after the tests")
     parser.addoption("--cli", choices=("real", "stand-in"), default="stand-in", help="the CLI that runs use")
     parser.addoption("--full", action="store_true", help="also tests marked `full`")
+    parser.addoption(
+        "--litellm", help="LiteLLM's program, in an environment of its own, for tests/acceptance/test_litellm.py"
+    )
     parser.addoption("--postgres-major", type=int, default=int(major), help="PostgreSQL to test on: 16 or 18")
 
 

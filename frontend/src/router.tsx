@@ -12,6 +12,7 @@ import { parseRunsView, type RunsView } from './runs/runsView';
 import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './shell/Shell';
 import { t } from './shared/i18n';
+import { basePath } from './shared/serviceAddress';
 import { Loading } from './components/ui/Loading';
 import { EmptyState } from './components/ui/EmptyState';
 import { PageError } from './components/ui/Notice';
@@ -204,6 +205,7 @@ export const router = createRouter({
     keysRoute,
     invitationRoute,
   ]),
+  basepath: basePath,
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
   defaultPendingMs: 150,

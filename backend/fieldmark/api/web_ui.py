@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import mimetypes
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
@@ -110,11 +110,20 @@ def add_web_ui(app: FastAPI, settings: Settings, folder: Path = UI_FOLDER) -> No
         "cache-control": "no-cache",
     }
 
+    @lru_cache(maxsize=16)
+    def index_at(depth: int) -> _File | None:
+        # Relative to the address of the page: a proxy may have removed the start of its path.
+        up = b"../" * depth or b"./"
+        return index and _File(index.content.replace(b'="./', b'="' + up), index.media_type)
+
     async def serve_index(request: Request) -> Response:
-        if index is None:
+        # `raw_path` is what the browser sent. `path` is another one if the page is not found.
+        slashes = request.scope["raw_path"].count(b"/") - request.scope.get("root_path", "").count("/")
+        page = index_at(min(slashes - 1, 99))
+        if page is None:
             policy = "default-src 'none'; frame-ancestors 'none'"
             return HTMLResponse(_NOT_BUILT, headers={**headers, "content-security-policy": policy})
-        return index.response(request, headers)
+        return page.response(request, headers)
 
     async def serve_asset(request: Request, name: str) -> Response:
         asset = files.get(f"assets/{name}")

@@ -8,6 +8,7 @@ import { session } from '../session/session';
 import { codeText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 import { notifyOtherTabs } from '../shared/otherTabs';
+import { basePath, serviceAddress } from '../shared/serviceAddress';
 import type { paths } from './description';
 import type { Box, Problem } from './types';
 
@@ -87,7 +88,7 @@ export async function apiErrorOf(response: Response, sent: string | null): Promi
   return error;
 }
 
-export const api = createClient<paths>({ baseUrl: location.origin });
+export const api = createClient<paths>({ baseUrl: serviceAddress });
 api.use(middleware);
 
 /** Return the body of a successful response. (Errors are thrown before.) */
@@ -123,7 +124,7 @@ async function fetchOk(path: string, { signal, body }: FileRequest): Promise<Res
     body === undefined
       ? { headers }
       : { method: 'POST', headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
-  const response = await fetch(path, { ...sent, ...(signal && { signal }) });
+  const response = await fetch(basePath + path, { ...sent, ...(signal && { signal }) });
   if (!response.ok) throw await apiErrorOf(response, headers.Authorization ?? null);
   return response;
 }

@@ -5,6 +5,7 @@ import { session } from '../session/session';
 import { dataOf, api, credentials, ApiError, apiErrorOf } from './client';
 import type { components } from './description';
 import type { RunEvent, WaitingCall } from './types';
+import { basePath } from '../shared/serviceAddress';
 
 type ExtractRequest = components['schemas']['ExtractRequest'];
 export interface Question {
@@ -105,7 +106,7 @@ const service: FollowedService<WaitingCall> = {
       Accept: 'text/event-stream',
       'Last-Event-ID': String(after),
     };
-    const path = `/api/runs/${encodeURIComponent(runId)}/events?deltas=${deltas}`;
+    const path = `${basePath}/api/runs/${encodeURIComponent(runId)}/events?deltas=${deltas}`;
     const response = await fetch(path, { headers, ...(signal && { signal }) });
     if (!response.ok || response.body === null) throw await apiErrorOf(response, headers.Authorization ?? null);
     return response.body;

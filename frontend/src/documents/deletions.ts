@@ -7,6 +7,7 @@ import { errorMessage } from '../components/ui/Notice';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { notifyOtherTabs } from '../shared/otherTabs';
+import { basePath } from '../shared/serviceAddress';
 import { toast } from '../components/ui/Toast';
 
 const SECONDS = 7;
@@ -66,7 +67,7 @@ export function deleteDocuments(documents: readonly { id: string; filename: stri
 }
 
 async function send(id: string, headers: Record<string, string>): Promise<void> {
-  const response = await fetch(`/api/documents/${encodeURIComponent(id)}`, {
+  const response = await fetch(`${basePath}/api/documents/${encodeURIComponent(id)}`, {
     method: 'DELETE',
     headers,
     keepalive: true,

@@ -6,6 +6,7 @@ import type { Document } from '../api/types';
 import { identityKey, session } from '../session/session';
 import { errorMessage } from '../components/ui/Notice';
 import { notifyOtherTabs } from '../shared/otherTabs';
+import { basePath } from '../shared/serviceAddress';
 
 export interface Upload {
   id: number;
@@ -140,7 +141,7 @@ function put(
     const request = new XMLHttpRequest();
     // No schema is suggested for each: similar documents belong into one table.
     const options = new URLSearchParams({ auto_create: 'false', ...(stackId !== null && { stack_id: stackId }) });
-    request.open('POST', `/api/documents?${options}`);
+    request.open('POST', `${basePath}/api/documents?${options}`);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => progress(total > 0 ? loaded / total : 0);
     request.onload = () => {

@@ -15,6 +15,7 @@ import { configQuery } from '../session/config';
 import { useOrganisation } from '../session/role';
 import { formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
+import { serviceAddress } from '../shared/serviceAddress';
 import { tablesQuery } from '../tables/tableQueries';
 import { viewQuery } from './overviewQueries';
 
@@ -100,7 +101,7 @@ function SendCard() {
   const [key, setKey] = useState<string | null>(null);
   const command = (secret: string) =>
     [
-      `curl ${window.location.origin}/api/documents \\`,
+      `curl ${serviceAddress}/api/documents \\`,
       `  -H "Authorization: Bearer ${secret}" \\`,
       '  -F file=@invoice.pdf',
     ].join('\n');

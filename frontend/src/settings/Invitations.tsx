@@ -7,6 +7,7 @@ import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { serviceAddress } from '../shared/serviceAddress';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Confirm } from '../components/ui/Confirm';
 import { roleOptions } from './Members';
@@ -29,7 +30,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
   const invite = useSettingsMutation(touches, async () => {
     const body = { role, days: 7, ...(email !== '' && { email }) };
     const made = await dataOf(api.POST('/api/organisations/{organisation_id}/invitations', { params: { path }, body }));
-    setLink(`${location.origin}/invitation#${made.token}`);
+    setLink(`${serviceAddress}/invitation#${made.token}`);
     setEmail('');
   });
   const revoke = useSettingsMutation(touches, (invitationId: string) =>

@@ -7,6 +7,7 @@ import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { serviceAddress } from '../shared/serviceAddress';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Confirm } from '../components/ui/Confirm';
 import { ListLimitNotice } from './ListLimitNotice';
@@ -184,7 +185,7 @@ function NewKey({ touches, onMade }: NewKeyProps) {
 
 /** A command that works with the new key. */
 function exampleOf({ key, canSend }: { key: string; canSend: boolean }): string {
-  const call = `curl ${location.origin}/api/documents \\\n  -H "Authorization: Bearer ${key}"`;
+  const call = `curl ${serviceAddress}/api/documents \\\n  -H "Authorization: Bearer ${key}"`;
   return canSend ? `${call} \\\n  -F file=@invoice.pdf` : call;
 }
 
