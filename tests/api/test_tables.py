@@ -887,8 +887,9 @@ async def test_unknown_schema_list_and_column_are_refused(serve):
 
 async def test_rows_are_grouped_with_sums(serve, clone):
     async with serve(with_worker=False) as server:
-        path = f"{await table_path(server, clone.owner_url)}/groups"
-        groups = (await server.http.get(path, params={"by": "currency"})).json()
+        table = await table_path(server, clone.owner_url)
+        path = f"{table}/groups"
+        groups = (await server.http.get(path, params={"group_by": "currency"})).json()
         named = [(one["value"], one["rows"], one["to_review"]) for one in groups["items"]]
         assert (groups["total"], named) == (2, [("EUR", 2, 1), (None, 2, 0)])
         sums = [
@@ -897,16 +898,52 @@ async def test_rows_are_grouped_with_sums(serve, clone):
         ]
         assert sums == [[("total", "EUR", 19.5)], [("total", None, 1100)]]
         # The filter counts, and so do items as rows.
-        few = (await server.http.get(path, params={"by": "currency", "filter": "total > 10"})).json()["items"]
-        assert [(one["value"], one["rows"]) for one in few] == [(None, 2), ("EUR", 1)]
-        items = (await server.http.get(path, params={"by": "items[].name", "list": "items"})).json()["items"]
+        few = (await server.http.get(path, params={"group_by": "currency", "filter": "total > 10"})).json()["items"]
+        assert [(one["value"], one["rows"]) for one in few] == [("EUR", 1), (None, 2)]
+        items = (await server.http.get(path, params={"group_by": "items[].name", "list": "items"})).json()["items"]
         assert [(one["value"], one["rows"], one["totals"][0]["column"]) for one in items] == [
-            ("A", 2, "items[].price"),
             ("=B", 1, "items[].price"),
+            ("A", 2, "items[].price"),
         ]
-        assert_problem(await server.http.get(path, params={"by": "nothing"}), 422, "unknown_field")
+        assert_problem(await server.http.get(path, params={"group_by": "nothing"}), 422, "unknown_field")
+        assert_problem(await server.http.get(path), 422)
         async with server.client() as stranger:
-            assert_problem(await stranger.get(path, params={"by": "currency"}), 404)
+            assert_problem(await stranger.get(path, params={"group_by": "currency"}), 404)
+
+        # The rows follow their groups, whatever the order within them.
+        async def values(column, **query):
+            rows = (await server.http.get(f"{table}/rows", params=query)).json()["items"]
+            return [one["cells"][column]["value"] for one in rows]
+
+        for query in (
+            {"sort": "total"},
+            {"sort": "total", "descending": True},
+            {"sort": "currency", "descending": True},
+        ):
+            by_currency = {"group_by": "currency", **query}
+            listed = (await server.http.get(path, params=by_currency)).json()["items"]
+            in_groups = [one["value"] for one in listed for _ in range(one["rows"])]
+            assert await values("currency", **by_currency) == in_groups
+            inside = [(await values("total", **by_currency))[at] for at in (slice(0, 2), slice(2, 4))]
+            if query["sort"] == "total":
+                assert inside == [sorted(one, reverse=query.get("descending", False)) for one in inside]
+        by_total = {"group_by": "total", "descending": True, "sort": "total"}
+        assert [one["value"] for one in (await server.http.get(path, params=by_total)).json()["items"]] == [
+            str(value) for value in await values("total", **by_total)
+        ]
+
+
+async def test_chosen_rows_are_returned_as_they_are_now_and_missing_ones_are_left_out(serve, clone):
+    async with serve(with_worker=False) as server:
+        path = f"{await table_path(server, clone.owner_url)}/rows"
+        for query in ({}, {"list": "items"}):
+            listed = (await server.http.get(path, params=query)).json()["items"]
+            wanted = [{"document_id": one["document_id"], "path": one["path"]} for one in listed[1:]]
+            gone = [{"document_id": str(uuid4())}, {"document_id": wanted[0]["document_id"], "path": "items[99]"}]
+            found = (await server.http.post(path, params=query, json={"rows": wanted + gone})).json()["items"]
+            key = lambda one: (one["document_id"], one["path"] or "")  # noqa: E731
+            assert sorted(found, key=key) == sorted(listed[1:], key=key)
+        assert_problem(await server.http.post(path, json={"rows": []}), 422)
 
 
 async def test_views_are_saved_for_all_members(serve, clone):

@@ -27,10 +27,9 @@ SCHEMA = {
 async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clone):
     async with serve(with_worker=False) as server, browsing(server) as window:
         page = window.page
-        # Rows move here when this test says so. test_two_windows.py looks at what others change.
-        await page.route(
-            "**/api/extractions?changed_since=*", lambda route: route.fulfill(json={"items": [], "next": None})
-        )
+        # What others change is asked for when this test says so.
+        feed = "**/api/extractions?changed_since=*"
+        await page.route(feed, lambda route: route.fulfill(json={"items": [], "next": None}))
         await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         schema = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
         rows = [
@@ -136,8 +135,8 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.keyboard.press("Control+c")
         assert await page.evaluate("() => navigator.clipboard.readText()") == "21\r\n99"
 
-        # Another tab saves the field while its editor is open here, and the row moves: the editor moves with it, both
-        # values are shown, and nothing is overwritten until the person chooses.
+        # Someone else saves the field while its editor is open here: no row moves, both values are shown, nothing is
+        # overwritten until the person chooses.
         await page.keyboard.press("Control+Home")
         for _ in range(at - 1):
             await page.keyboard.press("ArrowRight")
@@ -147,7 +146,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
             assert (await server.http.patch(path, json=change)).status_code == 200
         await page.evaluate("() => new BroadcastChannel('fieldmark').postMessage('changed')")
         await grid.get_by_text("Delta", exact=True).wait_for()
-        await shows("Gamma.pdf", "Acme.pdf", "Beta.pdf")
+        await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
         await editor.press("Enter")
         conflict = page.get_by_role("dialog", name=label("tables.conflicts", count=1))
         await conflict.get_by_role("button", name=label("tables.keepTheirsOf", field="Total", value="50")).wait_for()
@@ -196,8 +195,43 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         for one in documents[:2]:
             assert (await server.extraction(str(one.extraction_id)))["proposals"] == []
 
+        # What others change is shown in place, and sorted when a person says so.
+        await page.unroute(feed)
+        path = f"/api/extractions/{documents[1].extraction_id}/fields"
+        assert (await server.http.patch(path, json={"path": "total", "value": 1})).status_code == 200
+        await grid.get_by_role("row", name="Beta.pdf").get_by_text("1", exact=True).wait_for()
+        await shows("Acme.pdf", "Gamma.pdf", "Beta.pdf")
+        again = page.get_by_role("button", name=label("tables.sortAgain", count=3))
+        await again.click()
+        await shows("Beta.pdf", "Acme.pdf", "Gamma.pdf")
+        await again.wait_for(state="detached")
+        assert await grid.evaluate("(element) => element === document.activeElement")
+
+        # Groups have headers with sums. They are closed and opened with the keyboard, and stay in the order.
+        await grid.get_by_role("columnheader", name="Vendor").click(button="right")
+        await page.get_by_role("menuitem", name=label("tables.groupBy")).click()
+        grouped = page.get_by_role("treegrid", name="Invoice")
+        header = grouped.get_by_role("row", expanded=True).first
+        await playwright.expect(header.get_by_role("gridcell")).to_contain_text(["Acme", "7", ""])
+        await playwright.expect(grouped.get_by_role("row", expanded=True)).to_have_count(3)
+        await playwright.expect(grouped).to_be_focused()
+        await page.keyboard.press("Control+Home")
+        await page.keyboard.press("ArrowLeft")
+        await playwright.expect(grouped.get_by_role("row", expanded=False)).to_contain_text("Acme")
+        links = grouped.locator("[aria-colindex='2'] a")
+        await playwright.expect(links).to_have_text(["Beta.pdf", "Gamma.pdf"])
+        await page.keyboard.press("Enter")
+        await playwright.expect(links).to_have_text(["Acme.pdf", "Beta.pdf", "Gamma.pdf"])
+        await page.reload()
+        await playwright.expect(links).to_have_text(["Acme.pdf", "Beta.pdf", "Gamma.pdf"])
+        await page.get_by_role("button", name=label("tables.closeGroups")).click()
+        await playwright.expect(links).to_have_count(0)
+        await page.get_by_role("button", name="Remove filter").click()
+        await shows("Beta.pdf", "Acme.pdf", "Gamma.pdf")
+
         # On a phone, a cell that is wider than the room beside the document's column is shown from its start.
         await page.set_viewport_size({"width": 380, "height": 700})
+        await grid.focus()
         for key in ("Control+Home", "ArrowRight", "ArrowUp", *["Shift+ArrowRight"] * 12):
             await page.keyboard.press(key)
         for key in ("ArrowDown", "ArrowLeft", "ArrowRight"):
@@ -215,16 +249,16 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
             await bar.get_by_role("button", name=label("document.export.button")).click()
             await page.get_by_role("menuitem", name=label("document.export.csv")).click()
         lines = (await (await download.value).path()).read_text("utf-8-sig").splitlines()
-        assert [line.split(",")[1] for line in lines] == ["filename", "Gamma.pdf", "Beta.pdf"]
+        assert [line.split(",")[1] for line in lines] == ["filename", "Beta.pdf", "Gamma.pdf"]
         await page.get_by_role("button", name=label("tables.markReviewed")).click()
-        await is_stored({"Acme": (7, False), "Beta": (99, True), "Delta": (21, True)})
+        await is_stored({"Acme": (7, False), "Beta": (1, True), "Delta": (21, True)})
         await (
             page.get_by_text(label("tables.changedRows", count=2))
             .locator("xpath=..")
             .get_by_role("button", name=label("common.undo"))
             .click()
         )
-        await is_stored({"Acme": (7, False), "Beta": (99, False), "Delta": (21, False)})
+        await is_stored({"Acme": (7, False), "Beta": (1, False), "Delta": (21, False)})
 
         # Line items are rows; a double click opens the document at the field.
         await page.get_by_role("tab", name="Items", exact=True).click()

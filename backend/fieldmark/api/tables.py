@@ -31,7 +31,7 @@ from fieldmark.services.exports.tables import TableFormat, export_table
 from fieldmark.services.tables import RowName, TablePage, TableView
 from fieldmark.stores import saved_views
 from fieldmark.stores.saved_views import SavedView
-from fieldmark.stores.tables import TableGroup, TableSummary
+from fieldmark.stores.tables import TableGroup, TableRow, TableSummary
 
 router = Routes(prefix="/api/tables", tags=["tables"])
 
@@ -79,6 +79,10 @@ def get_query(
             "most urgent cell of each row. The order is that of the statuses."
         ),
     ] = False,
+    group_by: Annotated[
+        FieldPath | None,
+        Query(description="Rows with the same value in this column follow each other, in the order of `GET …/groups`."),
+    ] = None,
 ) -> TableQuery:
     where: dict[str, Any] = {"tags": tag or (), "filename": filename}
     where["fields"] = [FieldCondition.parse(text) for text in filter or ()]
@@ -92,6 +96,7 @@ def get_query(
         descending=descending,
         by_status=by_status,
         reading_first=reading_first,
+        group_by=group_by,
     )
 
 
@@ -138,6 +143,12 @@ class Groups(BaseModel):
     total: int = Field(description="The number of groups, also of those that are not listed.")
 
 
+class Rows(BaseModel):
+    """Rows of a table."""
+
+    items: list[TableRow]
+
+
 class RowReference(BaseModel):
     """A row of a table."""
 
@@ -145,8 +156,8 @@ class RowReference(BaseModel):
     path: FieldPath | None = Field(None, description="The path of the list item. null for a document.")
 
 
-class RowsToExport(RequestBody):
-    """The rows to export."""
+class ChosenRows(RequestBody):
+    """Rows of a table."""
 
     rows: Annotated[list[RowReference], Field(min_length=1, max_length=500)]
 
@@ -177,17 +188,24 @@ async def list_rows(
     return await dataclass_response(TablePage, page)
 
 
+@router.post("/{table_id}/rows", response_model=Rows)
+async def list_chosen_rows(table_id: UUID, body: ChosenRows, conn: Conn, list_name: List = None) -> Response:
+    """Return these rows of a table as they are now. Those that are no longer in it are left out."""
+    only = [RowName(one.document_id, one.path) for one in body.rows]
+    return await json_response(Rows, items=list(await tables.list_chosen_rows(conn, table_id, list_name, only)))
+
+
 @router.get("/{table_id}/groups", response_model=Groups)
 async def list_groups(
     table_id: UUID,
     query: Asked,
-    by: Annotated[FieldPath, Query(description="The column by whose value the rows are grouped.")],
+    group_by: Annotated[FieldPath, Query(description="The column by whose value the rows are grouped.")],
     conn: Conn,
     limit: Annotated[int, Query(ge=1, le=500, description="The most groups to return.")] = 200,
 ) -> Response:
     """Group the rows that match by the value of a column: their number, how many need a person, and the sums of the
-    number columns, by currency. The largest groups first."""
-    groups, total = await tables.list_groups(conn, table_id, query, by, limit=limit)
+    number columns, by currency. The groups have the order of the column; if it is also `sort`, with its direction."""
+    groups, total = await tables.list_groups(conn, table_id, query, limit=limit)
     return await json_response(Groups, items=list(groups), total=total)
 
 
@@ -257,7 +275,7 @@ async def export_rows(
 @router.post("/{table_id}/export", response_class=Response)
 async def export_chosen_rows(
     table_id: UUID,
-    body: RowsToExport,
+    body: ChosenRows,
     query: Asked,
     scope: TheScope,
     runtime: TheRuntime,

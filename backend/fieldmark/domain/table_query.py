@@ -20,7 +20,8 @@ class TableQuery(BaseModel):
     `cell_statuses`: only rows with a cell of one of these statuses, in the column `cell_column` if given. `sort`: the
     column to sort by; None: newest document first. `by_status`: sort by the status of the cells in `sort`, or by the
     most urgent status of each row. `reading_first`: without another order, rows of a stack that are being read come
-    first, then those that wait.
+    first, then those that wait. `group_by`: rows with the same value in this column follow each other, in the order of
+    the column; within a group they have the order above.
     """
 
     model_config = _STRICT
@@ -34,3 +35,4 @@ class TableQuery(BaseModel):
     descending: bool = False
     by_status: bool = False
     reading_first: bool = False
+    group_by: str | None = None

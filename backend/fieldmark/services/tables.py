@@ -26,7 +26,7 @@ from fieldmark.stores import schema_changes, stacks, tables
 from fieldmark.stores.library import schemas
 from fieldmark.stores.rows import SchemaRow
 from fieldmark.stores.table_views import view_name, view_statement
-from fieldmark.stores.tables import ColumnTotal, Table, TableGroup, TableRow, TableSummary
+from fieldmark.stores.tables import ColumnTotal, RowKey, Table, TableGroup, TableRow, TableSummary
 
 MAX_EXPORTED = 100_000
 MAX_EXPORT_SECONDS = 300
@@ -96,12 +96,22 @@ async def list_tables(conn: Connection, scope: Scope) -> Sequence[TableSummary]:
 
 
 async def list_groups(
-    conn: Connection, table_id: UUID, query: TableQuery, by: str, *, limit: int
+    conn: Connection, table_id: UUID, query: TableQuery, *, limit: int
 ) -> tuple[Sequence[TableGroup], int]:
-    """Return the largest groups of the rows by the value of a column, and the number of all groups. Raise like
+    """Return the first groups of the rows by the value of `query.group_by`, and the number of all groups. Raise like
     `list_rows`."""
-    table = await _open_table(conn, table_id, query, by)
-    return await tables.find_groups(conn, table, query, by, limit=limit)
+    table = await _open_table(conn, table_id, query)
+    return await tables.find_groups(conn, table, query, limit=limit)
+
+
+async def list_chosen_rows(
+    conn: Connection, table_id: UUID, list_name: str | None, only: Sequence[RowName]
+) -> Sequence[TableRow]:
+    """Return these rows of a table, whatever their order. Those that are no longer in it are left out. Raise like
+    `list_rows`."""
+    table = await _open_table(conn, table_id, TableQuery(rows=list_name))
+    keys, _ = await _chosen_keys(conn, table, TableQuery(rows=list_name), only)
+    return await tables.load_rows(conn, table, keys)
 
 
 async def list_rows(
@@ -140,22 +150,19 @@ async def read_table(
     """Return all rows of a table, or those that `only` names, each batch read in a transaction of its own. `as_text`:
     the values are texts. Raise like `list_rows`, Invalid if there are more than MAX_EXPORTED, and NotFound if one of
     `only` is not among the rows. The batches raise TooLongToAnswer."""
-    if only is not None:
-        ids = tuple({one.document_id for one in only})
-        query = query.model_copy(update={"where": query.where.model_copy(update={"document_ids": ids})})
     async with database.as_user(scope) as conn:
         table = await _open_table(conn, table_id, query)
-        keys, total = await tables.find_rows(conn, table, query, limit=MAX_EXPORTED)
-    if total > MAX_EXPORTED:
-        raise Invalid(f"The table has {total:,} rows; an export has at most {MAX_EXPORTED:,}. Filter the rows.")
-    if only is not None:
-        chosen = {(one.document_id, _indexes(one.path)) for one in only}
-        keys = [key for key in keys if (key.document_id, tuple(key.indexes)) in chosen]
-        if missing := len(chosen) - len(keys):
-            raise NotFound(
-                f"{missing} of the {len(chosen)} rows are not in the table: they were deleted, or do not match the "
-                "filter. Load the table again and choose the rows."
-            )
+        if only is None:
+            keys, total = await tables.find_rows(conn, table, query, limit=MAX_EXPORTED)
+            if total > MAX_EXPORTED:
+                raise Invalid(f"The table has {total:,} rows; an export has at most {MAX_EXPORTED:,}. Filter the rows.")
+        else:
+            keys, missing = await _chosen_keys(conn, table, query, only)
+            if missing:
+                raise NotFound(
+                    f"{missing} of the rows are not in the table: they were deleted, or do not match the filter. Load "
+                    "the table again and choose the rows."
+                )
 
     async def batches() -> AsyncGenerator[Sequence[TableRow]]:
         end = time.monotonic() + MAX_EXPORT_SECONDS
@@ -171,6 +178,18 @@ async def read_table(
     return TableExport(table.name, list(table.columns.values()), batches())
 
 
+async def _chosen_keys(
+    conn: Connection, table: Table, query: TableQuery, only: Sequence[RowName]
+) -> tuple[list[RowKey], int]:
+    """Return those of the rows that are in a table, and the number of the others."""
+    ids = tuple({one.document_id for one in only})
+    of_documents = query.model_copy(update={"where": query.where.model_copy(update={"document_ids": ids})})
+    found, _ = await tables.find_rows(conn, table, of_documents, limit=MAX_EXPORTED)
+    chosen = {(one.document_id, _indexes(one.path)) for one in only}
+    keys = [key for key in found if (key.document_id, tuple(key.indexes)) in chosen]
+    return keys, len(chosen) - len(keys)
+
+
 def _indexes(path: str | None) -> tuple[int, ...]:
     return () if path is None else tuple(step for step in paths.parse_pattern(path) if isinstance(step, int))
 
@@ -183,7 +202,7 @@ async def define_view(conn: Connection, table_id: UUID, list_name: str | None, n
     return TableView(name, view_statement(name, table))
 
 
-async def _open_table(conn: Connection, table_id: UUID, query: TableQuery, by: str | None = None) -> Table:
+async def _open_table(conn: Connection, table_id: UUID, query: TableQuery) -> Table:
     """Return the table of a schema or a stack. Raise NotFound, and Invalid if it lacks what the query names."""
     stack = await stacks.find(conn, table_id)
     schema = await schemas.find(conn, table_id) if stack is None else stack.schema
@@ -201,7 +220,8 @@ async def _open_table(conn: Connection, table_id: UUID, query: TableQuery, by: s
         raise Invalid("`column` is the column that `cell_status` is about. Also set `cell_status`.")
     filtered = [tuple(0 if step is EACH else step for step in one.pattern) for one in query.where.fields]
     unknown = await run_unqueued(list, unknown_fields(described, filtered))
-    wanted = [name for name in (query.sort, query.cell_column, by) if name is not None and name not in columns]
+    named = (query.sort, query.cell_column, query.group_by)
+    wanted = [name for name in named if name is not None and name not in columns]
     for name in (*wanted, *map(paths.name, unknown)):
         raise unknown_field(name, list(columns), "column")
     return Table(

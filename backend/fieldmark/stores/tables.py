@@ -265,9 +265,10 @@ async def find_rows(
     statement = SQL(
         """with matching as materialized ({rows})
            select r.document_id, r.id, r.indexes, count(*) over () as total
-           from matching as r {sort} order by {order} limit {limit} offset {offset}"""
+           from matching as r {group} {sort} order by {order} limit {limit} offset {offset}"""
     ).format(
         rows=matching_rows(table, query, parameters),
+        group=SQL("") if query.group_by is None else _group_key(table, query.group_by, parameters),
         order=_order(table, query, parameters),
         sort=_sort_value(table, query, parameters),
         limit=parameters.add(limit, "bigint"),
@@ -367,28 +368,27 @@ async def column_totals(
 
 
 async def find_groups(
-    conn: Connection, table: Table, query: TableQuery, by: str, *, limit: int, seconds: float = MAX_SECONDS
+    conn: Connection, table: Table, query: TableQuery, *, limit: int, seconds: float = MAX_SECONDS
 ) -> tuple[list[TableGroup], int]:
-    """Return the largest groups of the rows that match, by the first value in a column, with the totals of the number
-    columns; and the number of all groups. Raise TooLongToAnswer."""
+    """Return the first groups of the rows that match, by the first value in `query.group_by`, in the order of the rows,
+    with the totals of the number columns; and the number of all groups. Raise TooLongToAnswer."""
+    assert query.group_by is not None
     parameters = Parameters()
-    pattern = paths.parse_pattern(by)
     # A field outside the list of the rows would count once for each of its items.
     summed = [column for column in table.columns if column.count("[]") == table.row_pattern.count(EACH)]
     statement = SQL(
         """with matching as materialized ({rows}), keyed as materialized (
-             select r.id, r.indexes, r.document_id, r.review_count, s.text, s.kind
-             from matching as r left join lateral (
-               select v.text, v.kind from {values} and v.text is not null order by v.indexes limit 1) as s on true
+             select r.id, r.indexes, r.document_id, r.review_count, g.* from matching as r {key}
            ), grouped as (
-             select text, kind, count(*) as rows, count(*) filter (where review_count > 0) as to_review,
-               count(*) over () as total
-             from keyed group by text, kind order by count(*) desc, text limit {limit}
+             select text, kind, min(number) as number, min(day) as day, min(folded) as folded, count(*) as rows,
+               count(*) filter (where review_count > 0) as to_review, count(*) over () as total
+             from keyed group by text, kind
+           ), listed as (select * from grouped as g order by {order} limit {limit}
            ), sums as (
              select k.text, k.kind, v.pattern as column,
                case when v.pattern <> all ({measures}) then v.currency end as currency,
                sum(v.number) as sum, count(*) as count
-             from keyed as k join grouped as g
+             from keyed as k join listed as g
                on k.text is not distinct from g.text and k.kind is not distinct from g.kind
              cross join lateral {fields} as v
              group by 1, 2, 3, 4)
@@ -396,10 +396,11 @@ async def find_groups(
              select jsonb_agg(jsonb_build_object('column', s.column, 'currency', s.currency, 'sum', s.sum::text,
                'count', s.count) order by s.count desc, s.column) from sums as s
              where s.text is not distinct from g.text and s.kind is not distinct from g.kind), '[]') as totals
-           from grouped as g order by g.rows desc, g.text nulls last"""
+           from listed as g order by {order}"""
     ).format(
         rows=matching_rows(table, query, parameters),
-        values=_values_of_row(table, pattern, "r", parameters),
+        key=_group_key(table, query.group_by, parameters),
+        order=_group_order(query),
         fields=_fields_of_row(
             SQL("k.id"),
             SQL("k.indexes"),
@@ -576,7 +577,27 @@ def _sort_value(table: Table, query: TableQuery, parameters: Parameters) -> Comp
     ).format(_values_of_row(table, pattern, "r", parameters))
 
 
+def _group_key(table: Table, column: str, parameters: Parameters) -> Composed:
+    """Return a join with `g`: the value by which the row `r` is grouped."""
+    return SQL(
+        f"""left join lateral (
+             select v.text, v.kind, v.number, v.day, {folded("left(v.text, 200)")} as folded from {{}}
+             and v.text is not null order by v.indexes limit 1) as g on true"""
+    ).format(_values_of_row(table, paths.parse_pattern(column), "r", parameters))
+
+
+def _group_order(query: TableQuery) -> Composed:
+    """The order of groups: that of the sorted column; without a value last. (Equal numbers may have several texts.)"""
+    direction: LiteralString = "desc" if query.sort == query.group_by and query.descending else ""
+    return SQL(", ").join(SQL(f"g.{key} {direction} nulls last") for key in ("number", "day", "folded", "text", "kind"))
+
+
 def _order(table: Table, query: TableQuery, parameters: Parameters) -> Composable:
+    order = _order_of_rows(table, query, parameters)
+    return order if query.group_by is None else SQL("{}, {}").format(_group_order(query), order)
+
+
+def _order_of_rows(table: Table, query: TableQuery, parameters: Parameters) -> Composable:
     """Sort by number, then day, then text; rows without a value come last."""
     newest = SQL("r.created_at desc, r.document_id, r.indexes")
     if query.by_status:

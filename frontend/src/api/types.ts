@@ -41,6 +41,7 @@ export type RecordMark = RecordsPage['marks'][number];
 export type RecordCell = Schemas['TableCell'];
 export type RecordsPage = Schemas['TablePage'];
 export type TableColumn = Schemas['Column'];
+export type TableGroup = Schemas['TableGroup'];
 export type TableSummary = Schemas['TableSummary'];
 export type SavedView = Schemas['SavedView'];
 export type ColumnTotal = Schemas['ColumnTotal'];

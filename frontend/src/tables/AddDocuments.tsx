@@ -12,6 +12,7 @@ import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
+import { sortAgain } from './tableQueries';
 import { DocumentPicker } from './DocumentPicker';
 
 export function AddDocuments({ stackId }: { stackId: string }) {
@@ -30,6 +31,7 @@ export function AddDocuments({ stackId }: { stackId: string }) {
       setChosen(null);
       toast(t('stacks.added', { count: added }));
       for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+      void sortAgain(queries);
     },
   });
   return (

@@ -30,7 +30,8 @@ interface Props {
   canWrite: boolean;
   onClose: () => void;
   onReview: () => void;
-  onView: (change: Pick<RowsView, 'sort' | 'descending'> | { group: string }) => void;
+  onSort: (change: Pick<RowsView, 'sort' | 'descending'>) => void;
+  onGroup: (path: string | undefined) => void;
   onFilter: () => void;
   onHide: () => void;
 }
@@ -73,17 +74,17 @@ export function ColumnMenu(props: Props) {
               <span className={cn(open > 0 && 'text-need')}>{t('tables.reviewColumn')}</span>
             </MenuItem>
             <MenuSeparator />
-            <MenuItem icon={ArrowUp} onChoose={() => props.onView({ sort: path })}>
+            <MenuItem icon={ArrowUp} onChoose={() => props.onSort({ sort: path })}>
               {t(`tables.sorts.${order}.ascending`)}
             </MenuItem>
-            <MenuItem icon={ArrowDown} onChoose={() => props.onView({ sort: path, descending: true })}>
+            <MenuItem icon={ArrowDown} onChoose={() => props.onSort({ sort: path, descending: true })}>
               {t(`tables.sorts.${order}.descending`)}
             </MenuItem>
             <MenuItem icon={Filter} onChoose={props.onFilter}>
               {t('tables.filterColumn')}
             </MenuItem>
-            <MenuItem icon={Group} onChoose={() => props.onView({ group: path })}>
-              {t('tables.groupBy')}
+            <MenuItem icon={Group} onChoose={() => props.onGroup(request.group === path ? undefined : path)}>
+              {t(request.group === path ? 'tables.ungroup' : 'tables.groupBy')}
             </MenuItem>
             <MenuSeparator />
             {schemaId !== null && (

@@ -66,10 +66,14 @@ interface ChipsProps {
   columns: readonly TableColumn[];
   view: TableView;
   onView: (change: (view: TableView) => TableView) => void;
+  /** Some groups are closed. */
+  hasClosed: boolean;
+  /** Open all groups, or close them. */
+  onToggleGroups: () => void;
 }
 
 /** What narrows or groups the rows: each can be removed, and a condition changed. */
-export function FilterChips({ columns, view, onView }: ChipsProps) {
+export function FilterChips({ columns, view, onView, hasClosed, onToggleGroups }: ChipsProps) {
   const { filter = [], list, state, cells, group } = view;
   const isToReview = cells === 'to_review';
   const grouped = columns.find(({ path }) => path === group);
@@ -108,10 +112,15 @@ export function FilterChips({ columns, view, onView }: ChipsProps) {
         <Chip label={t(`tables.rowStatuses.${state}`)} onRemove={() => onView(({ state: _, ...others }) => others)} />
       )}
       {grouped !== undefined && (
-        <Chip
-          label={t('tables.groupedBy', { column: columnLabel(grouped, list) })}
-          onRemove={() => onView(({ group: _, ...others }) => others)}
-        />
+        <>
+          <Chip
+            label={t('tables.groupedBy', { column: columnLabel(grouped, list) })}
+            onRemove={() => onView(({ group: _, ...others }) => others)}
+          />
+          <Button kind="quiet" onClick={onToggleGroups}>
+            {t(hasClosed ? 'tables.openGroups' : 'tables.closeGroups')}
+          </Button>
+        </>
       )}
     </div>
   );

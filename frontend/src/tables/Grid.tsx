@@ -3,7 +3,7 @@
 
 import { defaultRangeExtractor, type Range, useVirtualizer } from '@tanstack/react-virtual';
 import { type CSSProperties, type Ref, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from 'react';
-import type { ReadRow, RecordCell, RecordRow } from '../api/types';
+import type { ReadRow, RecordCell, RecordRow, TableGroup } from '../api/types';
 import { toast } from '../components/ui/Toast';
 import { t } from '../shared/i18n';
 import { isRead, needsLook } from './cellStatus';
@@ -20,16 +20,20 @@ import {
   type Leaving,
   ROW,
   STATUS_WIDTH,
+  SUM,
 } from './grid';
 import { FIRST, type GridColumn, MIN_WIDTH, resizeColumn } from './gridColumns';
 import { GridFoot } from './GridFoot';
 import { GridHead } from './GridHead';
 import { pressKey } from './gridKeyboard';
 import { GridRow } from './GridRow';
+import type { RowGroup } from './groupLines';
+import { GroupRow, sumLines } from './GroupRow';
 import type { RowMarks } from './rowMarks';
 import { useGridCursor } from './useGridCursor';
 import { useGridPointer } from './useGridPointer';
-import { rowKey, type Selection } from './useSelection';
+import { rowKey } from './tableQueries';
+import type { Selection } from './useSelection';
 
 export interface GridProps {
   ref: Ref<GridHandle>;
@@ -43,9 +47,14 @@ export interface GridProps {
   isStatusFixed: boolean;
   columns: readonly GridColumn[];
   required: readonly string[];
+  /** The number of rows, and of lines with the headers of groups. */
   total: number;
+  lines: number;
+  /** The groups as they are now, by their keys; undefined: the rows are not grouped. */
+  groups: ReadonlyMap<string, TableGroup> | undefined;
   isPrevious: boolean;
   rowAt: (index: number) => RecordRow | undefined;
+  groupAt: (index: number) => RowGroup | undefined;
   marksAt: (index: number) => RowMarks | undefined;
   indexOf: (key: string) => number | undefined;
   /** By the column with this path, or by the status of the rows (null). */
@@ -62,6 +71,7 @@ export interface GridProps {
   onMenu: (column: GridColumn) => void;
   onRange: (from: number, to: number) => void;
   onSort: (path: string | null) => void;
+  onToggleGroup: (key: string) => void;
   onOpen: (row: RecordRow, cell: RecordCell | undefined, column: GridColumn | undefined) => void;
   /** Save typed text. Return why it is not valid; null if it is. */
   onEdit: (row: ReadRow, column: GridColumn, text: string) => string | null;
@@ -79,9 +89,9 @@ export interface GridProps {
 
 export function Grid(props: GridProps) {
   const { ref, table, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, selection } = props;
-  const { canWrite, totals, isPaneOpen, onActive, onPane, onRange, onNext } = props;
+  const { canWrite, totals, isPaneOpen, onActive, onPane, onRange, onNext, lines, groupAt, groups } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const cursor = useGridCursor({ ...props, scroller, columns: columns.length });
+  const cursor = useGridCursor({ ...props, total: lines, scroller, columns: columns.length });
   const { position, active, anchor, range, lastColumn } = cursor;
   const [opened, setEditing] = useState<Editing | null>(null);
   const left = CHECK_WIDTH + documentWidth;
@@ -94,9 +104,9 @@ export function Grid(props: GridProps) {
   useEffect(() => onActive(active), [active.row, active.column, onActive]);
 
   const rows = useVirtualizer({
-    count: total,
+    count: lines,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ROW,
+    estimateSize: (index) => heightOf(groupAt(index), groups),
     overscan: 8,
     scrollMargin: HEAD,
     scrollPaddingStart: HEAD,
@@ -119,6 +129,7 @@ export function Grid(props: GridProps) {
     rangeExtractor: (shown) => withActive(shown, active.column - FIRST),
   });
   useLayoutEffect(() => across.measure(), [across, columns, left]);
+  useLayoutEffect(() => rows.measure(), [rows, groupAt, groups]);
   useEffect(() => {
     scroller.current?.scrollTo({ top: position.top });
   }, [position]);
@@ -129,7 +140,7 @@ export function Grid(props: GridProps) {
   function moveTo(row: number, column: number, extend = false) {
     setEditing(null);
     cursor.place({ row, column }, extend);
-    if (row >= 0) rows.scrollToIndex(Math.min(row, total - 1), { align: 'auto' });
+    if (row >= 0) rows.scrollToIndex(Math.min(row, lines - 1), { align: 'auto' });
     const at = column - FIRST;
     // Of a column that is wider than the room between the fixed ones, its start is shown.
     const room = (scroller.current?.clientWidth ?? 0) - left - (isStatusFixed ? STATUS_WIDTH : 0);
@@ -180,9 +191,10 @@ export function Grid(props: GridProps) {
     active,
     hasRange: anchor !== null,
     hasSelection: selection.size > 0,
-    total,
+    total: lines,
     lastColumn,
     pageRows: Math.max(1, Math.floor(((scroller.current?.clientHeight ?? 0) - 2 * HEAD) / ROW) - 1),
+    group: groupAt(active.row),
     row: shownRow,
     read: row,
     column,
@@ -212,6 +224,7 @@ export function Grid(props: GridProps) {
     next: () => onNext(active),
     clear: () => props.onClear(range),
     undo: props.onUndo,
+    toggleGroup: (key: string) => props.onToggleGroup(key),
     open: () => shownRow !== undefined && props.onOpen(shownRow, cell, column),
   };
   const pointer = useGridPointer({ active, place: cursor.place, onPress: () => setEditing(null) });
@@ -221,9 +234,9 @@ export function Grid(props: GridProps) {
     <div
       ref={scroller}
       className={styles.grid}
-      role="grid"
+      role={groups === undefined ? 'grid' : 'treegrid'}
       aria-label={props.label}
-      aria-rowcount={total + (totals.lines > 0 ? 2 : 1)}
+      aria-rowcount={lines + (totals.lines > 0 ? 2 : 1)}
       aria-colcount={lastColumn + 1}
       aria-multiselectable="true"
       aria-busy={isPrevious}
@@ -255,7 +268,23 @@ export function Grid(props: GridProps) {
         className={`${styles.body} ${isPrevious ? styles.previous : ''}`}
         role="rowgroup"
         style={{ height: rows.getTotalSize(), width }}>
-        {rows.getVirtualItems().map(({ index, start }) => {
+        {rows.getVirtualItems().map(({ index, start, size }) => {
+          const header = groupAt(index);
+          if (header !== undefined)
+            return (
+              <GroupRow
+                key={`group ${header.key}`}
+                index={index}
+                top={start - HEAD}
+                height={size}
+                header={header}
+                now={groups?.get(header.key)}
+                columns={columns}
+                shown={shownColumns}
+                activeColumn={index === active.row ? active.column : -1}
+                onToggle={() => props.onToggleGroup(header.key)}
+              />
+            );
           const record = rowAt(index);
           const isActive = index === active.row;
           const isInRange = anchor !== null && index >= range.top && index <= range.bottom;
@@ -283,10 +312,14 @@ export function Grid(props: GridProps) {
         })}
       </div>
       {totals.lines > 0 && (
-        <GridFoot columns={columns} shown={shownColumns} width={width} totals={totals} total={total} row={total + 2} />
+        <GridFoot columns={columns} shown={shownColumns} width={width} totals={totals} total={total} row={lines + 2} />
       )}
     </div>
   );
+}
+
+function heightOf(header: RowGroup | undefined, groups: ReadonlyMap<string, TableGroup> | undefined): number {
+  return header === undefined ? ROW : ROW + SUM * (sumLines(groups?.get(header.key)?.totals ?? []) - 1);
 }
 
 function withActive(range: Range, active: number): number[] {

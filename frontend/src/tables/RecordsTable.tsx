@@ -2,6 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
+import { RefreshCw } from 'lucide-react';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -22,7 +23,7 @@ import { ColumnsMenu } from './ColumnsMenu';
 import { type Totals, totalsByColumn, totalsLength } from './ColumnTotals';
 import { FilterButton, FilterChips } from './Filters';
 import { Grid } from './Grid';
-import { type CellRange, CHECK_WIDTH, type Cursor, type GridHandle, STATUS_WIDTH } from './grid';
+import { CHECK_WIDTH, type Cursor, type GridHandle, STATUS_WIDTH } from './grid';
 import {
   cellPath,
   changeLayout,
@@ -35,15 +36,24 @@ import {
   layouts,
 } from './gridColumns';
 import { rememberSearch } from './gridPosition';
-import { Groups } from './Groups';
+import { groupKey } from './groupLines';
 import { PagePane, type PaneHandle, pane } from './PagePane';
 import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
-import { firstRowsQuery, PAGE, tableKey, type TableRequest, totalsQuery } from './tableQueries';
+import {
+  firstRowsQuery,
+  groupsQuery,
+  PAGE,
+  rowKey,
+  sortAgain,
+  tableKey,
+  type TableRequest,
+  totalsQuery,
+} from './tableQueries';
 import { nextSort, type TableView } from './tableView';
 import { useCellEdits } from './useCellEdits';
 import { useClipboard } from './useClipboard';
-import { rowKey, useSelection } from './useSelection';
+import { useSelection } from './useSelection';
 import { useTableRows } from './useTableRows';
 import { ViewTabs } from './ViewTabs';
 
@@ -83,7 +93,14 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   // First the rows, then the totals, then the marks.
   const [isLoaded, setLoaded] = useState(false);
   const totals = useQuery({ ...totalsQuery(request), enabled: isLoaded });
-  const rows = useTableRows(request, shown.from, shown.to, !totals.isPending);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const rows = useTableRows(request, shown.from, shown.to, !totals.isPending, closed);
+  const isGrouped = request.group !== undefined && !rows.isPrevious;
+  const ofGroups = useQuery({ ...groupsQuery(request), enabled: isGrouped && isLoaded }).data;
+  const groups = useMemo(
+    () => (isGrouped ? new Map(ofGroups?.map((one) => [groupKey(one), one])) : undefined),
+    [isGrouped, ofGroups],
+  );
   if (!isLoaded && rows.first !== undefined) setLoaded(true);
   const edits = useCellEdits();
   const selection = useSelection(
@@ -94,8 +111,17 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const { readingFirst: _, ...ofRows } = request;
   const rowsKey = JSON.stringify(ofRows);
   const { clear: clearSelection } = selection;
-  // Rows that are no longer shown must not be changed.
-  useEffect(() => clearSelection(), [rowsKey, clearSelection]);
+  // Rows that are no longer shown must not be changed, and are loaded again when they are shown.
+  const shownRequest = useRef(request);
+  useEffect(() => {
+    clearSelection();
+    const before = shownRequest.current;
+    shownRequest.current = request;
+    if (before !== request)
+      for (const rows of ['rows', 'headers'])
+        queries.removeQueries({ queryKey: ['records', rows, before], type: 'inactive' });
+  }, [rowsKey, clearSelection]);
+  useEffect(() => setClosed(new Set()), [request.group]);
   const layout = layoutOf(usePersisted(layouts), table);
   const hidden = view.hidden ?? layout.hidden;
   const setHidden = (paths: readonly string[]) =>
@@ -133,7 +159,11 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const [menu, setMenu] = useState<string | null>(null);
   const [filtering, setFiltering] = useState<string | null>(null);
 
-  const shownRow = active.row >= 0 ? rows.rowAt(active.row) : undefined;
+  // Beside the header of a group, the page of the last row stays.
+  const lastRow = useRef<RecordRow>(undefined);
+  const activeRow = active.row >= 0 ? rows.rowAt(active.row) : undefined;
+  if (rows.groupAt(active.row) === undefined) lastRow.current = activeRow;
+  const shownRow = lastRow.current;
   const column = columns[active.column - FIRST];
   const isFocusBeside = () => document.activeElement?.closest('[data-pane]') !== null;
 
@@ -148,6 +178,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   /** Go to the first value that needs a look, with the question beside it. */
   const review = (only?: string) => {
     showPane(true);
+    setClosed(new Set());
     void goToNext({ row: -1, column: 0 }, 1, only).then(() => setTimeout(() => beside.current?.focus(), 300));
   };
   useShortcut(REVIEW, () => review());
@@ -172,10 +203,10 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   /** After the last one, search from the first row on: some may have been passed over. */
   async function findNext(at: Cursor, only?: string): Promise<Cursor | null> {
     const isAfter = (row: number, of: number) => row > at.row || of > at.column;
-    const next = await findIn(Math.max(0, at.row), rows.total, isAfter, only);
+    const next = await findIn(Math.max(0, at.row), rows.lines, isAfter, only);
     if (next !== null) return next;
     await edits.settled(); // else a value that is being confirmed is found again
-    return findIn(0, Math.min(rows.total, at.row + 1), (row, of) => row < at.row || of < at.column, only);
+    return findIn(0, Math.min(rows.lines, at.row + 1), (row, of) => row < at.row || of < at.column, only);
   }
   async function findIn(
     first: number,
@@ -186,12 +217,12 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     const end = Math.min(rowsEnd, first + MAX_PAGES_SEARCHED * PAGE);
     for (let start = first; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
       const ofPage = await rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
-      for (const [index, row] of ofPage.entries()) {
+      for (const { line, row } of ofPage) {
         const found = columns.findIndex(
           ({ path }, of) =>
-            (only === undefined || path === only) && isWanted(start + index, of + FIRST) && needsLook(row.cells[path]),
+            (only === undefined || path === only) && isWanted(line, of + FIRST) && needsLook(row.cells[path]),
         );
-        if (found >= 0) return { row: start + index, column: found + FIRST };
+        if (found >= 0) return { row: line, column: found + FIRST };
       }
     }
     return null;
@@ -244,15 +275,9 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     }
     for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
   }
-  async function clear(range: CellRange) {
-    const cleared = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
-    const texts = Array.from({ length: range.bottom - range.top + 1 }, () => cleared.map(() => ''));
-    await clipboard.write(range.top, range.left, texts);
-  }
 
   const isFiltered = request.filter !== undefined || request.cells !== undefined || request.state !== undefined;
   const menuIndex = columns.findIndex(({ path }) => path === menu);
-  const grouped = rows.first.columns.find(({ path }) => path === view.group);
   const { lists, required } = rows.first;
   return (
     <div className="relative flex min-h-0 min-w-0 flex-1 flex-col max-sm:min-h-fit" ref={frame}>
@@ -270,6 +295,17 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
             }))}
             onChange={(list) => onView(() => (list === '' ? {} : { list }))}
           />
+        )}
+        {rows.changed > 0 && (
+          <Button
+            kind="quiet"
+            icon={RefreshCw}
+            onClick={() => {
+              void sortAgain(queries);
+              focus(); // the button goes
+            }}>
+            <span className="max-sm:sr-only">{t('tables.sortAgain', { count: rows.changed })}</span>
+          </Button>
         )}
         {edits.canUndo && (
           <Button
@@ -297,7 +333,13 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
           onHide={setHidden}
         />
       </div>
-      <FilterChips columns={rows.first.columns} view={view} onView={onView} />
+      <FilterChips
+        columns={rows.first.columns}
+        view={view}
+        onView={onView}
+        hasClosed={closed.size > 0}
+        onToggleGroups={() => setClosed(closed.size > 0 ? new Set() : new Set(['', ...(groups?.keys() ?? [])]))}
+      />
       {children}
       {clipboard.progress !== null && (
         <p role="status" className="border-b border-border px-4 py-1.5 text-muted-foreground">
@@ -305,19 +347,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
         </p>
       )}
       {rows.error !== null && <ErrorNotice error={rows.error} onRetry={rows.retry} />}
-      {grouped !== undefined ? (
-        <Groups
-          request={request}
-          columns={rows.first.columns}
-          by={grouped}
-          onOpen={(condition) =>
-            onView(({ group: _group, view: _view, filter = [], ...others }) => ({
-              ...others,
-              filter: [...filter, condition],
-            }))
-          }
-        />
-      ) : rows.total === 0 && !isFiltered && empty !== undefined ? (
+      {rows.total === 0 && !isFiltered && empty !== undefined ? (
         empty
       ) : rows.total === 0 ? (
         <EmptyState
@@ -342,6 +372,9 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
               columns={columns}
               required={required}
               total={rows.total}
+              lines={rows.lines}
+              groups={groups}
+              groupAt={rows.groupAt}
               isPrevious={rows.isPrevious}
               rowAt={rows.rowAt}
               marksAt={rows.marksAt}
@@ -360,6 +393,11 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
               onMenu={({ path }) => setMenu(path)}
               onRange={onRange}
               onSort={(path) => onView((before) => nextSort(before, path))}
+              onToggleGroup={(key) =>
+                setClosed((before) =>
+                  before.has(key) ? new Set([...before].filter((one) => one !== key)) : new Set([...before, key]),
+                )
+              }
               onOpen={(row, _cell, of) => open(row, of)}
               onEdit={edit}
               onConfirm={confirm}
@@ -370,7 +408,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
               }}
               onConfirmRange={(range) => void clipboard.confirm(range)}
               onNext={(at) => void goToNext(at)}
-              onClear={(range) => void clear(range)}
+              onClear={(range) => void clipboard.clear(range)}
               onCopy={clipboard.copy}
               onPaste={clipboard.paste}
               onUndo={edits.undo}
@@ -424,7 +462,10 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
             focus();
           }}
           onReview={() => review(menu)}
-          onView={(change) =>
+          onGroup={(group) =>
+            onView(({ group: _, ...others }) => (group === undefined ? others : { ...others, group }))
+          }
+          onSort={(change) =>
             onView(({ sort: _sort, descending: _descending, byStatus: _status, ...others }) => ({
               ...others,
               ...change,

@@ -24,7 +24,7 @@ import { canReadAgain, isRead } from './cellStatus';
 import { columnLabel } from './gridColumns';
 import { readAgain } from './readAgain';
 import { ExportMenu } from './TableExport';
-import { exportAddress, type TableRequest } from './tableQueries';
+import { exportAddress, sortAgain, type TableRequest } from './tableQueries';
 import type { Selection } from './useSelection';
 
 interface Props {
@@ -48,6 +48,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
   const reload = () => {
     for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']])
       void queries.invalidateQueries({ queryKey });
+    void sortAgain(queries);
   };
   /** Act on each row. Return why some failed. */
   const each = async (rows: readonly RecordRow[], act: (row: RecordRow) => Promise<unknown>) => {

@@ -5,6 +5,8 @@ import type { GridColumn } from './gridColumns';
 
 export const ROW = 34; // pixels
 export const HEAD = 32;
+/** Of a sum in the header of a group. */
+export const SUM = 20;
 export const CHECK_WIDTH = 36;
 export const STATUS_WIDTH = 132;
 

@@ -4,6 +4,7 @@ import type { KeyboardEvent } from 'react';
 import type { ReadRow, RecordCell, RecordRow } from '../api/types';
 import { clamp, type Cursor } from './grid';
 import { DOCUMENT, MAX_WIDTH, MIN_WIDTH, type GridColumn } from './gridColumns';
+import type { RowGroup } from './groupLines';
 
 const PRINTABLE = /^[^\p{C}]$/u;
 const RESIZE_STEP = 16; // pixels
@@ -16,6 +17,8 @@ export interface GridActions {
   total: number;
   lastColumn: number;
   pageRows: number;
+  /** The group whose header is active. */
+  group: RowGroup | undefined;
   row: RecordRow | undefined;
   /** The row, if it has values. */
   read: ReadRow | undefined;
@@ -42,6 +45,7 @@ export interface GridActions {
   next: () => void;
   clear: () => void;
   undo: () => void;
+  toggleGroup: (key: string) => void;
   open: () => void;
 }
 
@@ -51,6 +55,13 @@ export function pressKey(event: KeyboardEvent, grid: GridActions): boolean {
   const { active, column, total, lastColumn } = grid;
   const mod = event.ctrlKey || event.metaKey;
   const canEdit = grid.canWrite && grid.read !== undefined && column !== undefined;
+  if (grid.group !== undefined && !event.altKey && !mod) {
+    const { isOpen, key: group } = grid.group;
+    const toggles = { Enter: true, ' ': true, ArrowRight: !isOpen, ArrowLeft: isOpen }[key];
+    if (toggles === true && !event.repeat) grid.toggleGroup(group);
+    // Nothing is written into a header.
+    if (toggles !== undefined || key === 'Delete' || key === 'Backspace') return true;
+  }
   if (event.altKey) {
     if (key === 'ArrowDown' && active.row < 0) grid.openMenu();
     else if (key === 'ArrowDown') grid.next();

@@ -1,8 +1,8 @@
 /** Queries for tables: the list of tables, pages of rows, and totals. */
 
-import { queryOptions } from '@tanstack/react-query';
+import { type QueryClient, queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
-import type { RecordsPage } from '../api/types';
+import type { RecordRow, RecordsPage, TableGroup } from '../api/types';
 import { TO_REVIEW } from './statuses';
 import { rowMarks } from './rowMarks';
 import { conditionText, type RowsView } from './tableView';
@@ -19,14 +19,38 @@ export interface TableRequest extends RowsView {
   readingFirst?: true;
 }
 
+export function rowKey(row: RecordRow): string {
+  return `${row.document_id} ${row.path ?? ''}`;
+}
+
 /** Identify the table, whatever its filter and order. */
 export function tableKey({ table, list }: TableRequest): string {
   return `${table} ${list ?? ''}`;
 }
 
 /** Return the request without its order: neither totals nor counts depend on it. */
-function unordered({ sort: _, descending: __, byStatus: ___, readingFirst: ____, ...request }: TableRequest) {
+function unordered({
+  sort: _,
+  descending: __,
+  byStatus: ___,
+  readingFirst: ____,
+  group: _____,
+  ...request
+}: TableRequest) {
   return request;
+}
+
+/** Return whether a changed value may move or remove a row. */
+export function dependsOnValues({ sort, byStatus, group, filter, cells, state }: TableRequest): boolean {
+  return [sort, byStatus, group, filter, cells, state].some((one) => one !== undefined);
+}
+
+/** A page of rows. Once loaded, its rows keep their order until a person asks: see `rowsQuery`. */
+export interface LoadedPage extends RecordsPage {
+  /** The keys of the rows that have changed since, and may belong elsewhere. */
+  changed?: readonly string[];
+  /** The number of rows that match now. Only of the first page. */
+  matching?: number;
 }
 
 export const tablesQuery = queryOptions({
@@ -45,6 +69,7 @@ function queryOf({
   descending,
   byStatus,
   readingFirst,
+  group,
 }: Omit<TableRequest, 'table'>) {
   return {
     ...(list !== undefined && { list }),
@@ -54,6 +79,7 @@ function queryOf({
     ...(sort !== undefined && { sort, descending: descending === true }),
     ...(byStatus === true && { by_status: true }),
     ...(readingFirst === true && sort === undefined && byStatus === undefined && { reading_first: true }),
+    ...(group !== undefined && { group_by: group }),
   };
 }
 
@@ -66,13 +92,59 @@ async function fetchRows(
   return (await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }))) as RecordsPage;
 }
 
-/** `page` counts from 0. */
+/** `page` counts from 0. Rows whose order depends on values are updated in place: no change moves a row under a
+ * person's hands. `sortAgain` loads them in their order. */
 export const rowsQuery = (request: TableRequest, page: number) =>
   queryOptions({
     queryKey: ['records', 'rows', request, page],
-    queryFn: ({ signal }) => fetchRows(request, { limit: PAGE, offset: page * PAGE }, signal),
+    queryFn: async ({ signal, client, queryKey }): Promise<LoadedPage> => {
+      const before = client.getQueryData<LoadedPage>(queryKey);
+      if (before === undefined || before.items.length === 0 || !dependsOnValues(request))
+        return fetchRows(request, { limit: PAGE, offset: page * PAGE }, signal);
+      const [rows, table] = await Promise.all([
+        fetchChosen(request, before.items, signal),
+        page === 0 ? fetchRows(request, { limit: 1 }, signal) : undefined,
+      ]);
+      return inPlace(before, rows, table);
+    },
     staleTime: 60_000,
   });
+
+async function fetchChosen({ table, list }: TableRequest, items: readonly RecordRow[], signal: AbortSignal) {
+  const params = { path: { table_id: table }, query: list === undefined ? {} : { list } };
+  const body = { rows: items.map(({ document_id, path }) => ({ document_id, path })) };
+  return (await dataOf(api.POST('/api/tables/{table_id}/rows', { params, body, signal }))).items;
+}
+
+/** Return a page with its rows as they are now, in the same order. A row that is gone stays as it was. */
+export function inPlace(before: LoadedPage, rows: readonly RecordRow[], table?: RecordsPage): LoadedPage {
+  const now = new Map(rows.map((row) => [rowKey(row), row]));
+  const isChanged = (row: RecordRow) => {
+    const found = now.get(rowKey(row));
+    return found?.version !== row.version || found?.status !== row.status;
+  };
+  const changed = new Set([...(before.changed ?? []), ...before.items.filter(isChanged).map(rowKey)]);
+  return {
+    ...before,
+    ...(table !== undefined && {
+      columns: table.columns,
+      required: table.required,
+      lists: table.lists,
+      matching: table.total,
+    }),
+    items: before.items.map((row) => now.get(rowKey(row)) ?? row),
+    changed: [...changed],
+  };
+}
+
+/** Load rows in the order and by the filter that they have now. */
+export async function sortAgain(queries: QueryClient): Promise<void> {
+  const ofRows = [
+    ['records', 'rows'],
+    ['records', 'headers'],
+  ];
+  await Promise.all(ofRows.map((queryKey) => queries.resetQueries({ queryKey })));
+}
 
 /** Likely duplicates and outliers among the rows of a page. They take longer than the rows, which are shown before. */
 export const marksQuery = (request: TableRequest, page: number) =>
@@ -110,16 +182,27 @@ export const totalsQuery = (request: TableRequest) =>
     staleTime: 60_000,
   });
 
-/** The rows by the value of a column, with sums. */
-export const groupsQuery = (request: TableRequest, by: string) =>
+/** The groups of the rows, with sums, in the order of the rows. */
+export const groupsQuery = (request: TableRequest) =>
   queryOptions({
-    queryKey: ['records', 'totals', 'groups', unordered(request), by],
-    queryFn: ({ signal }) => {
-      const { table, ...view } = unordered(request);
-      const params = { path: { table_id: table }, query: { ...queryOf(view), by } };
-      return dataOf(api.GET('/api/tables/{table_id}/groups', { params, signal }));
+    queryKey: ['records', 'totals', 'groups', request],
+    queryFn: async ({ signal }) => {
+      const { table, ...view } = request;
+      const query = { ...queryOf(view), group_by: request.group ?? '', limit: MAX_ROWS };
+      return (
+        await dataOf(api.GET('/api/tables/{table_id}/groups', { params: { path: { table_id: table }, query }, signal }))
+      ).items;
     },
     staleTime: 60_000,
+  });
+
+/** The groups as they were when the rows were loaded: the headers stay above their rows. */
+export const headersQuery = (request: TableRequest) =>
+  queryOptions({
+    queryKey: ['records', 'headers', request],
+    queryFn: ({ client, queryKey }): Promise<TableGroup[]> | TableGroup[] =>
+      client.getQueryData<TableGroup[]>(queryKey) ?? client.fetchQuery({ ...groupsQuery(request), staleTime: 0 }),
+    staleTime: Infinity,
   });
 
 export const savedViewsQuery = (table: string) =>

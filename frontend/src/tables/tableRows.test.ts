@@ -6,7 +6,7 @@ import { t } from '../shared/i18n';
 import { cellStatus, cellStatusText, needsLook, rowStatus } from './cellStatus';
 import { CELL_STATUSES } from './statuses';
 import { cellPath, columnLabel, gridColumns } from './gridColumns';
-import { exportAddress } from './tableQueries';
+import { exportAddress, inPlace, type LoadedPage } from './tableQueries';
 import { conditionText, nextSort, parseTableView } from './tableView';
 import { pageWith } from './useCellEdits';
 
@@ -198,4 +198,18 @@ test('a view is read from the address, without what is not valid', () => {
   expect(nextSort({ byStatus: true }, 'a')).toEqual({ sort: 'a' });
   expect(nextSort({ sort: 'a' }, 'a')).toEqual({ sort: 'a', descending: true });
   expect(nextSort({ sort: 'a', descending: true }, 'a')).toEqual({});
+});
+
+test('rows that changed keep their place, and are counted once', () => {
+  const [a, b, c] = ['a', 'b', 'c'].map((id) => row(id, { document_id: id, version: 1 }));
+  const page = { items: [a, b, c], total: 3, changed: ['b '] } as unknown as LoadedPage;
+  const now = [{ ...b!, version: 2 }, { ...a!, status: 'stale' } as RecordRow];
+  const shown = inPlace(page, now, { total: 4, required: ['total'] } as unknown as RecordsPage);
+  expect(shown.items.map(({ document_id, version, status }) => [document_id, version, status])).toEqual([
+    ['a', 1, 'stale'],
+    ['b', 2, 'done'],
+    ['c', 1, 'done'], // it is gone
+  ]);
+  expect(shown).toMatchObject({ changed: ['b ', 'a ', 'c '], total: 3, matching: 4, required: ['total'] });
+  expect(inPlace(page, [a!, b!, c!]).changed).toEqual(['b ']);
 });

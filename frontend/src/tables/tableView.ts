@@ -27,11 +27,11 @@ export interface RowsView {
   descending?: true;
   /** Rows with the most urgent cells first, in place of a column. */
   byStatus?: true;
+  /** Rows with the same value in this column are together, below a header with their number and sums. */
+  group?: string;
 }
 
 export interface TableView extends RowsView {
-  /** Groups of rows by this column, with sums, in place of the rows. */
-  group?: string;
   /** Hidden columns; without, those that the person has hidden in this browser. */
   hidden?: readonly string[];
   /** The id of the saved view that was opened. */
@@ -39,7 +39,7 @@ export interface TableView extends RowsView {
 }
 
 /** Return which rows a view shows. */
-export function rowsOf({ group: _, hidden: __, view: ___, ...rows }: TableView): RowsView {
+export function rowsOf({ hidden: _, view: __, ...rows }: TableView): RowsView {
   return rows;
 }
 

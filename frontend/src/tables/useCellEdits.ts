@@ -4,7 +4,7 @@
 import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
 import { api, ApiError, dataOf } from '../api/client';
-import type { Change, Extraction, ReadRow, RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
+import type { Change, Extraction, ReadRow, RecordCell, RecordRow, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { proposalOf } from '../document/fields/proposals';
@@ -13,6 +13,7 @@ import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { cellStatusText, isRead } from './cellStatus';
 import { cellPath, type GridColumn } from './gridColumns';
+import { type LoadedPage, rowKey } from './tableQueries';
 
 export interface CellEdit {
   row: ReadRow;
@@ -38,7 +39,7 @@ export function useCellEdits() {
       rowsSeen.current.set(now.id, now);
       // Known as one's own change: it does not sort the rows again under the person's hands.
       queries.setQueryData(extractionQuery(now.id).queryKey, now);
-      queries.setQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
+      queries.setQueriesData<LoadedPage>({ queryKey: ['records', 'rows'] }, (page) => page && pageWith(page, now));
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
       void queries.invalidateQueries({ queryKey: ['records', 'rows'], predicate: isUpdating });
@@ -153,7 +154,7 @@ export function useCellEdits() {
     },
     /** Return why a decided cell still needs review; undefined if it does not. */
     stillToReview({ row, column }: Pick<CellEdit, 'row' | 'column'>): string | undefined {
-      const pages = queries.getQueriesData<RecordsPage>({ queryKey: ['records', 'rows'] });
+      const pages = queries.getQueriesData<LoadedPage>({ queryKey: ['records', 'rows'] });
       const cell = pages
         .flatMap(([, page]) => page?.items ?? [])
         .find((one) => one.extraction_id === row.extraction_id && one.path === row.path)?.cells[column.path];
@@ -171,10 +172,12 @@ function storedValue(extraction: Extraction, path: string): RecordCell['value'] 
 }
 
 /** Return a page with an extraction's current values in its rows. */
-export function pageWith(page: RecordsPage, now: Extraction): RecordsPage {
-  if (!page.items.some((row) => row.extraction_id === now.id)) return page;
+export function pageWith(page: LoadedPage, now: Extraction): LoadedPage {
+  const changed = page.items.filter((row) => row.extraction_id === now.id).map(rowKey);
+  if (changed.length === 0) return page;
   return {
     ...page,
+    changed: [...new Set([...(page.changed ?? []), ...changed])],
     items: page.items.map((row) => (row.extraction_id === now.id ? rowWith(row, page.columns, now) : row)),
   };
 }

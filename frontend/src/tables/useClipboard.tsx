@@ -45,6 +45,12 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     return one === undefined ? rowStatusText(row) : copiedText(row.cells[one.path]?.value);
   };
 
+  /** The lines of a range that are rows. */
+  const rowLines = ({ top, bottom }: Pick<CellRange, 'top' | 'bottom'>): number[] =>
+    Array.from({ length: bottom - top + 1 }, (_, index) => top + index).filter(
+      (line) => rows.groupAt(line) === undefined,
+    );
+
   /** Copy the range of cells; of one cell, the selected rows if there are any. */
   function copy(range: CellRange, event: ClipboardEvent) {
     event.preventDefault();
@@ -59,7 +65,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
       toast(t('tables.copiedRows', { count: selection.size }));
       return;
     }
-    const indexes = Array.from({ length: range.bottom - range.top + 1 }, (_, index) => range.top + index);
+    const indexes = rowLines(range);
     const across = Array.from({ length: range.right - range.left + 1 }, (_, index) => range.left + index).filter(
       (column) => column >= DOCUMENT,
     );
@@ -76,7 +82,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     rows
       .load(range.top, range.bottom)
       .then((all) =>
-        navigator.clipboard.writeText(formatTsv(all.map((row) => across.map((column) => textOf(row, column))))),
+        navigator.clipboard.writeText(formatTsv(all.map(({ row }) => across.map((column) => textOf(row, column))))),
       )
       .then(() => toast(t('tables.copiedCells', { count: indexes.length * across.length })))
       .catch(() => toast(t('settings.keys.copyFailed'), { urgent: true }));
@@ -86,7 +92,10 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
   async function write(top: number, left: number, texts: readonly (readonly string[])[]) {
     const cells = texts.reduce((sum, row) => sum + row.length, 0);
     if (cells > MAX_CELLS) return toast(t('tables.tooManyCells', { count: cells, limit: MAX_CELLS }), { urgent: true });
-    const targets = await rows.load(top, Math.min(rows.total, top + texts.length) - 1);
+    // Headers of groups are passed over.
+    let bottom = Math.min(rows.lines, top + texts.length) - 1;
+    while (bottom < rows.lines - 1 && rowLines({ top, bottom }).length < texts.length) bottom += 1;
+    const targets = (await rows.load(top, bottom)).map(({ row }) => row);
     const changes: CellEdit[] = [];
     const problems: string[] = [];
     texts.forEach((ofRow, down) => {
@@ -154,10 +163,10 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
   /** Confirm the values of a range that are not confirmed yet. */
   async function confirm(range: CellRange) {
     const across = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
-    const height = range.bottom - range.top + 1;
+    const height = rowLines(range).length;
     if (height * across.length > MAX_CELLS)
       return toast(t('tables.tooManyCells', { count: height * across.length, limit: MAX_CELLS }), { urgent: true });
-    const targets = (await rows.load(range.top, range.bottom)).filter(isRead);
+    const targets = (await rows.load(range.top, range.bottom)).map(({ row }) => row).filter(isRead);
     const open = targets
       .flatMap((row) => across.map((column) => ({ row, column, cell: row.cells[column.path] })))
       .filter(({ cell }) => cell?.value != null && cell.status !== 'confirmed');
@@ -184,11 +193,18 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
     if (range.left < FIRST) return toast(t('tables.pasteFields'), { urgent: true });
     // One value fills the whole range.
     const filled = isOne
-      ? Array.from({ length: range.bottom - range.top + 1 }, () =>
-          Array.from({ length: range.right - range.left + 1 }, () => texts[0]![0]!),
-        )
+      ? rowLines(range).map(() => Array.from({ length: range.right - range.left + 1 }, () => texts[0]![0]!))
       : texts;
     void write(range.top, range.left, filled).catch((error: unknown) => toast(errorMessage(error), { urgent: true }));
+  }
+
+  async function clear(range: CellRange) {
+    const cleared = columns.slice(Math.max(0, range.left - FIRST), Math.max(0, range.right - FIRST + 1));
+    await write(
+      range.top,
+      range.left,
+      rowLines(range).map(() => cleared.map(() => '')),
+    );
   }
 
   const dialogs: ReactNode = (
@@ -220,7 +236,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
   return {
     copy,
     paste,
-    write,
+    clear,
     confirm,
     dialogs,
     progress: saving === null ? null : t('tables.saving', { done: saving.done, count: saving.of }),

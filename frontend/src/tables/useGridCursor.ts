@@ -5,7 +5,7 @@ import type { RecordRow } from '../api/types';
 import { clamp, type Cursor, rangeOf, ROW } from './grid';
 import { FIRST } from './gridColumns';
 import { gridPosition } from './gridPosition';
-import { rowKey } from './useSelection';
+import { rowKey } from './tableQueries';
 
 interface Options {
   table: string;

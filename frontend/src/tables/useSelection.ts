@@ -2,7 +2,7 @@
 
 import { useCallback, useRef, useState } from 'react';
 import type { RecordRow } from '../api/types';
-import { MAX_ROWS } from './tableQueries';
+import { MAX_ROWS, rowKey } from './tableQueries';
 
 export interface Selection {
   size: number;
@@ -15,10 +15,6 @@ export interface Selection {
   extend: (index: number, rowAt: (index: number) => RecordRow | undefined) => void;
   toggleAll: () => void;
   clear: () => void;
-}
-
-export function rowKey(row: RecordRow): string {
-  return `${row.document_id} ${row.path ?? ''}`;
 }
 
 /** `loadAll` returns the rows of the table, at most MAX_ROWS. `latest` returns a row as it is now: it may have been edited. */
