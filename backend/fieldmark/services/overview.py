@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TypeVar
+from typing import Annotated, TypeVar
 from uuid import UUID
+
+from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import list_columns
@@ -19,7 +21,7 @@ from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import overview as stored
 from fieldmark.stores import stacks
 from fieldmark.stores.library import schemas
-from fieldmark.stores.overview import CostRow, Period, SchemaVersion, Work
+from fieldmark.stores.overview import CostRow, Period, VersionDate, Work
 
 MAX_DAYS = 366
 MAX_FIELDS = 200
@@ -30,17 +32,17 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class CostShare:
-    """A part of the cost. `unpriced` messages of the model have no known price and are not in `cost_usd`."""
+    """A part of the cost."""
 
-    cost_usd: Decimal
-    documents_read: int
-    messages: int
-    unpriced: int
+    cost_usd: Annotated[float, Field(description="Without the `unpriced` messages.")]
+    documents_read: Annotated[int, Field(description="A document that was read again counts again.")]
+    messages: Annotated[int, Field(description="Calls of the model.")]
+    unpriced: Annotated[int, Field(description="Calls of a model whose price is not known.")]
 
     @classmethod
     def of(cls, rows: Sequence[CostRow]) -> CostShare:
         return cls(
-            sum((row.cost_usd for row in rows), Decimal(0)),
+            float(sum((row.cost_usd for row in rows), Decimal(0))),
             sum(row.documents_read for row in rows),
             sum(row.messages for row in rows),
             sum(row.unpriced for row in rows),
@@ -57,11 +59,11 @@ class DayCost:
 
 @dataclass(frozen=True, slots=True)
 class TableCost:
-    """The cost of reading into the table of a schema, or, without one, of a task of an agent."""
+    """The cost of reading into a table; or, without one, of a task of an agent, such as a question."""
 
     schema_id: UUID | None
     stack_id: UUID | None
-    table: str | None
+    table: Annotated[str | None, Field(description="The name of the table. null: none, or it was deleted.")]
     agent: str | None
     task: str | None
     share: CostShare
@@ -77,22 +79,28 @@ class ModelCost:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a period. The shares of the days, of the tables and of the models have the same sum, `total`."""
+    """The cost of a period. The days, the tables and the models have the same sum, `total`. Costs of deleted documents
+    are included."""
 
     total: CostShare
-    by_day: Sequence[DayCost]
-    by_table: Sequence[TableCost]
-    by_model: Sequence[ModelCost]
+    by_day: Annotated[Sequence[DayCost], Field(description="Days with a cost, oldest first.")]
+    by_table: Annotated[Sequence[TableCost], Field(description="The highest cost first.")]
+    by_model: Annotated[Sequence[ModelCost], Field(description="The highest cost first.")]
 
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The agent's values that people checked. `at_most`: the share of wrong values is not higher, with a confidence of
-    95 %. None if none was checked."""
+    """The agents' values that people checked: confirmed or corrected one by one, or reviewed with their document."""
 
     checked: int
-    corrected: int
-    at_most: float | None
+    corrected: Annotated[int, Field(description="Of those, the values that a person replaced or removed.")]
+    at_most: Annotated[
+        float | None,
+        Field(
+            description="The share of wrong values is not higher, with a confidence of 95 % (Clopper-Pearson). null: "
+            "no value was checked."
+        ),
+    ]
 
     @classmethod
     def of(cls, unchanged: int, corrected: int) -> Checks:
@@ -102,33 +110,36 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class FieldQuality:
-    """The quality of one field. `found`: values that only people found. `missing` and `not_found`: values that need a
-    person now."""
+    """The quality of a field in a table."""
 
     schema_id: UUID | None
     table: str | None
-    pattern: str
+    pattern: Annotated[str, Field(description="The field, such as `total` or `items[].price`.")]
     checks: Checks
-    found: int
-    missing: int
-    not_found: int
+    found: Annotated[int, Field(description="Values that a person entered where the agent had none.")]
+    missing: Annotated[
+        int, Field(description="Required values that are missing now, of extractions started in the period.")
+    ]
+    not_found: Annotated[
+        int, Field(description="Values that are not on the page and that a person has to look at now.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """The quality of an organisation's values, by field: the fields with most corrections first, at most MAX_FIELDS."""
+    """The quality of the values that were checked in a period. Values of deleted documents are not included."""
 
     checks: Checks
     found: int
     missing: int
     not_found: int
     work: Work
-    fields: Sequence[FieldQuality]
+    fields: Annotated[Sequence[FieldQuality], Field(description="The most corrections first; at most 200.")]
 
 
 @dataclass(frozen=True, slots=True)
 class FillingStack:
-    """A stack whose table is being filled: `done` of its `total` documents are read."""
+    """A stack whose table is being filled."""
 
     stack_id: UUID
     name: str
@@ -139,19 +150,18 @@ class FillingStack:
 
 @dataclass(frozen=True, slots=True)
 class ColumnQuality:
-    """The quality of a column of a table. `filled`: the documents that have a value in it; None for a field in a list,
-    which has as many values as the list has items."""
+    """The quality of a column."""
 
     path: str
     title: str | None
-    filled: int | None
+    filled: Annotated[int | None, Field(description="Documents with a value in it. null: it is a field of list items.")]
     checks: Checks
     found: int
 
 
 @dataclass(frozen=True, slots=True)
 class WeekQuality:
-    """The values that were checked in a week, which starts on `monday`."""
+    """The values that were checked in a week."""
 
     monday: date
     checks: Checks
@@ -159,18 +169,18 @@ class WeekQuality:
 
 @dataclass(frozen=True, slots=True)
 class TableQuality:
-    """The quality of a schema's table. `documents`: those whose reading started in the period."""
+    """The quality of the table of a schema in a period."""
 
     name: str
-    stack_id: UUID | None
-    documents: int
-    filled: int
+    stack_id: Annotated[UUID | None, Field(description="The stack whose columns the schema is.")]
+    documents: Annotated[int, Field(description="The documents of the table whose reading started in the period.")]
+    filled: Annotated[int, Field(description="Their values, in all columns outside lists.")]
     checks: Checks
     found: int
     work: Work
     columns: Sequence[ColumnQuality]
     weeks: Sequence[WeekQuality]
-    versions: Sequence[SchemaVersion]
+    versions: Sequence[VersionDate]
 
 
 def period(scope: Scope, since: date | None, until: date | None, schema_id: UUID | None = None) -> Period:

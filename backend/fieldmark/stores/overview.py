@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import Final, LiteralString
+from typing import Annotated, Final, LiteralString
 from uuid import UUID
+
+from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
@@ -80,24 +82,31 @@ class OpenColumn:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The time that people spent: on `documents`, in `gaps` between one check and the next, of `seconds` in total."""
+    """The time that people spent on checks."""
 
     people: int
     documents: int
-    gaps: int
-    seconds: float
+    gaps: Annotated[
+        int, Field(description="The times between one check of a person and the next, of at most five minutes.")
+    ]
+    seconds: Annotated[
+        float,
+        Field(description="Their sum. Longer times count as breaks, the first check of a person as none."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class DoneOnDay:
-    """What people did on a day: single values, and documents that they reviewed as a whole."""
+    """What people did on a day."""
 
     day: date
-    confirmed: int
+    confirmed: Annotated[int, Field(description="Values that a person confirmed one by one.")]
     corrected: int
-    found: int
-    absent: int
-    reviewed_documents: int
+    found: Annotated[int, Field(description="Values that a person entered where the agent had none.")]
+    absent: Annotated[int, Field(description="Values that a person said are not in the document.")]
+    reviewed_documents: Annotated[
+        int, Field(description="Documents with values that were reviewed without a look at each.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +128,24 @@ class CheckedWeek:
 
 
 @dataclass(frozen=True, slots=True)
-class CorrectionRow:
-    """A value that a person corrected. `was` is the agent's, `now` the person's; None: there is no value."""
+class Correction:
+    """A value that a person corrected."""
 
     document_id: UUID
     filename: str
     extraction_id: UUID
     path: str
     pattern: str
-    was: str | None
-    now: str | None
+    was: Annotated[str | None, Field(description="The agent's value.")]
+    now: Annotated[str | None, Field(description="The person's value. null: the document has none.")]
     checked_by: UUID
     checked_at: datetime
-    page: int | None
+    page: Annotated[int | None, Field(description="The page of the value.")]
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaVersion:
-    """A version of a schema."""
+class VersionDate:
+    """A version of the schema."""
 
     number: int
     created_at: datetime
@@ -287,7 +296,7 @@ async def checked_weeks(conn: Connection, period: Period) -> list[CheckedWeek]:
 
 async def corrections(
     conn: Connection, period: Period, column: str | None, *, limit: int, offset: int = 0
-) -> list[CorrectionRow]:
+) -> list[Correction]:
     """Return the values that people corrected in a period, the last one first. `column`: only in this field. Raise
     TooLongToAnswer."""
     # (The keys come from the index: the page, the values and the names are read only for the rows that are returned.)
@@ -304,7 +313,7 @@ async def corrections(
         order by c.checked_at desc, c.id desc"""
     parameters = period.parameters() | {"column": column, "limit": limit, "offset": offset}
     async with query_timeout(conn, MAX_SECONDS, few_rows=True):
-        return await fetch_all(conn, CorrectionRow, query, parameters)
+        return await fetch_all(conn, Correction, query, parameters)
 
 
 async def filled_columns(conn: Connection, period: Period, columns: Sequence[str]) -> tuple[int, dict[str, int]]:
@@ -334,11 +343,11 @@ async def stack_of(conn: Connection, schema_id: UUID) -> UUID | None:
     return await value_of(conn, "select stack_id from public.stack_tables where schema_id = %s", (schema_id,))
 
 
-async def schema_versions(conn: Connection, schema_id: UUID) -> list[SchemaVersion]:
+async def schema_versions(conn: Connection, schema_id: UUID) -> list[VersionDate]:
     """Return the versions of a schema, oldest first; at most the newest 100."""
     newest = await fetch_all(
         conn,
-        SchemaVersion,
+        VersionDate,
         "select number, created_at from public.schema_versions where schema_id = %s order by number desc limit 100",
         (schema_id,),
     )
