@@ -29,7 +29,7 @@ from fieldmark.tools.toolset import RunAnswer, RunTools, Toolset
 Request = TypeVar("Request", bound=BaseModel)
 TaskInput = TypeVar("TaskInput", bound=BaseModel)
 
-Prompt: TypeAlias = str | tuple[str, str]
+Briefing: TypeAlias = str | tuple[str, str]
 """A message to the agent. A pair is a part that many runs share, which the provider can cache, and a part of this
 run only."""
 
@@ -78,7 +78,7 @@ class LastQuestion(Generic[TaskInput]):
 
     tool: str
     seconds: int
-    prepare: Callable[[RunContext, TaskInput, CallTool], Awaitable[Prompt | None]]
+    prepare: Callable[[RunContext, TaskInput, CallTool], Awaitable[Briefing | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Task(Generic[Request, TaskInput]):
     request: type[Request]
     input: type[TaskInput]
     begin: Callable[[Connection, Scope, Request], Awaitable[RunStart[TaskInput]]]
-    briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Prompt]]
+    briefing: Callable[[Connection, RunContext, TaskInput], Awaitable[Briefing]]
     needs: Sequence[Literal["document_id", "extraction_id", "thread_id", "stack_id"]]
     check: Callable[[Request], Awaitable[None]] | None = None
     # Returns the scopes that a key needs for a request besides those of runs, each with the part that needs it.

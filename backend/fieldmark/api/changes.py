@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
-from uuid import UUID
+from typing import Annotated, Literal
 
 from fastapi import Query, Response
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import Limit, ResponseModel, json_response
+from fieldmark.api.shared_types import Limit, json_response
 from fieldmark.domain.statuses import ChangeType
 from fieldmark.stores import changes
+from fieldmark.stores.changes import Change
 
 router = Routes(prefix="/api/changes", tags=["changes"])
 
 
-class Change(ResponseModel):
-    """Something that happened."""
-
-    id: UUID = Field(description="Also the `webhook-id` of its deliveries.")
-    number: int = Field(description="Its position in the feed of the organisation: 1, 2, 3 …")
-    type: ChangeType
-    created_at: datetime
-    data: dict[str, Any] = Field(
-        description="The ids (`document_id`, `extraction_id`, `run_id`, `stack_id`) and what they stand for, as it is "
-        "now: `document` with your `external_id` and `metadata`; `extraction` with `fields`, the `initial_fields` as "
-        "the agent wrote them, and the `edits` by people; `run`; `table`. What is deleted is left out."
-    )
-
-
-class ChangesPage(ResponseModel):
+class ChangesPage(BaseModel):
     """A part of the feed, oldest first."""
 
     items: list[Change]
@@ -68,4 +53,4 @@ async def read_changes(
     shown = rows[:limit]
     has_more = len(rows) > limit
     last = shown[-1].number if has_more else end
-    return await json_response(ChangesPage, items=[Change.of(row) for row in shown], last=last, has_more=has_more)
+    return await json_response(ChangesPage, items=shown, last=last, has_more=has_more)

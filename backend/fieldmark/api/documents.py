@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +31,6 @@ from fieldmark.api.shared_types import (
     Before,
     Filename,
     Limit,
-    ListPage,
     Name,
     RequestBody,
     ResponseModel,
@@ -61,13 +60,15 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import auto_creations, document_groups, document_list, evidence
 from fieldmark.services.api_keys import KeyCaller, has_scope, require_scope
 from fieldmark.services.document_groups import DocumentGroups
+from fieldmark.services.document_list import KeyValues
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
 from fieldmark.services.upload_targets import UploadTarget, find_target
 from fieldmark.stores import documents, schema_changes
-from fieldmark.stores.documents import DocumentListFilter
+from fieldmark.stores.documents import DocumentListFilter, DocumentTable
 from fieldmark.stores.library import tags
-from fieldmark.stores.rows import PageText as PageTextRow
+from fieldmark.stores.paging import ListPage
+from fieldmark.stores.rows import PageText
 from pagewords.jobs import WHOLE_PAGE
 from pagewords.reading_warnings import WarningCode, WarningSeverity
 from pagewords.render import LONGEST_SIDE, render_page
@@ -154,31 +155,13 @@ class Document(ResponseModel):
     )
 
 
-class DocumentTable(ResponseModel):
-    """A table that a document is in."""
-
-    table_id: UUID
-    is_stack: bool = Field(description="Whether it is the table of a stack, or that of a schema.")
-    name: str
-
-
-class KeyValues(ResponseModel):
-    """The values that identify a document, as far as it has them."""
-
-    vendor: JsonValue
-    number: JsonValue
-    date: JsonValue
-    total: JsonValue
-    currency: JsonValue
-
-
 _ONLY_WITH_DETAILS: Final = "Only with `details`. null for a key without the scope extractions:read."
 
 
 class ListedDocument(Document):
     """A document of a list."""
 
-    tables: list[DocumentTable] | None = Field(None, description=_ONLY_WITH_DETAILS)
+    tables: Sequence[DocumentTable] | None = Field(None, description=_ONLY_WITH_DETAILS)
     key_values: KeyValues | None = Field(None, description=_ONLY_WITH_DETAILS)
 
 
@@ -374,13 +357,6 @@ class GroundedValues(BaseModel):
     """The values, in their order."""
 
     items: list[GroundedValue]
-
-
-class PageText(BaseModel):
-    """The text of a page."""
-
-    number: int
-    text: str
 
 
 class Word(BaseModel):
@@ -652,7 +628,7 @@ async def list_documents(
         )
         with_details = details and has_scope(caller, Permission.EXTRACTIONS_READ)
         found = await document_list.details(conn, page.items if with_details else [])
-    return ListPage[ListedDocument](
+    return ListPage(
         items=[
             ListedDocument.of(asdict(row) | (asdict(found[row.id]) if row.id in found else {})) for row in page.items
         ],
@@ -763,6 +739,7 @@ async def delete_document(document_id: UUID, scope: TheScope, runtime: TheRuntim
     await runtime.documents.remove(scope, document_id)
 
 
+_PAGE_TEXT = TypeAdapter(PageText)
 _BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 
@@ -812,7 +789,7 @@ async def get_document_text(
 
 async def _page_batches(
     runtime: Runtime, scope: Scope, document_id: UUID, first: int, last: int | None
-) -> AsyncGenerator[list[PageTextRow]]:
+) -> AsyncGenerator[list[PageText]]:
     # The text of a whole document may have hundreds of megabytes.
     while True:
         until = first + PAGES_AT_ONCE - 1 if last is None else min(last, first + PAGES_AT_ONCE - 1)
@@ -825,12 +802,12 @@ async def _page_batches(
         first = until + 1
 
 
-async def _json_list(rows: list[PageTextRow], batches: AsyncGenerator[list[PageTextRow]]) -> AsyncGenerator[bytes]:
+async def _json_list(rows: list[PageText], batches: AsyncGenerator[list[PageText]]) -> AsyncGenerator[bytes]:
     separator = b"["
     try:
         while True:
             for row in rows:
-                yield separator + PageText(number=row.number, text=row.text).model_dump_json().encode()
+                yield separator + _PAGE_TEXT.dump_json(row)
                 separator = b","
             if (batch := await anext(batches, None)) is None:
                 break

@@ -20,12 +20,11 @@ from fieldmark.api.shared_types import (
     Before,
     Filename,
     Limit,
-    ListPage,
-    NumberedListPage,
     RequestBody,
     ResponseModel,
     Since,
     Until,
+    dataclass_response,
     json_response,
 )
 from fieldmark.db.pool import Connection
@@ -37,10 +36,11 @@ from fieldmark.errors import Invalid
 from fieldmark.services import extractions
 from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
-from fieldmark.services.field_answers import AnswerCode, find_answers
+from fieldmark.services.field_answers import CandidateAnswer, find_answers
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
-from fieldmark.stores.rows import ExtractionRow, FieldChange, ReasonField, StatusField
+from fieldmark.stores.paging import ListPage, NumberedListPage
+from fieldmark.stores.rows import ExtractionRow, FieldChange, PastExtraction, ReasonField, StatusField
 from valuegrounding import Doubt
 
 router = Routes(prefix="/api/extractions", tags=["extractions"])
@@ -234,26 +234,11 @@ class RuleFixes(BaseModel):
     items: list[RuleFix] = Field(description="In the order of the rules, at most 20.")
 
 
-class CandidateAnswer(ResponseModel):
-    """A value that may be that of a field."""
-
-    value: JsonValue
-    code: AnswerCode = Field(
-        description="Why. proposed: by an agent. current, printed: the field has it. day_first, month_first, "
-        "other_reading: the printed text read this way. symbol: a currency that the printed symbol may mean. rule: it "
-        "would satisfy the broken rule. sum: of a column. label: printed after a text like the field's name. near: "
-        "printed, and of the field's type."
-    )
-    data: dict[str, str] = Field(description="Of the code: quote, symbol, rule, of (a column), label, removed.")
-    page: int | None
-    boxes: Boxes
-
-
 class CandidateAnswers(BaseModel):
     """Values that may be that of a field."""
 
     version: int = Field(description="The extraction's version that they are for.")
-    items: list[CandidateAnswer] = Field(description="The likeliest first, at most 9.")
+    items: Sequence[CandidateAnswer] = Field(description="The likeliest first, at most 9.")
 
 
 class UnmappedItem(ResponseModel):
@@ -293,17 +278,6 @@ class ExtractionSchema(BaseModel):
 
     schema_revid: UUID | None = Field(description="The version of a named schema. null: not a named schema.")
     json_schema: dict[str, Any] | None = Field(alias="schema", description="null: no schema.")
-
-
-class PastExtraction(ResponseModel):
-    """The fields at an earlier version. Scores, evidence, locks and proposals exist only for the current version."""
-
-    id: UUID
-    document_id: UUID
-    version: int
-    latest_version: int
-    extracted_fields: dict[str, Any]
-    changed_at: datetime = Field(description="When this version was created.")
 
 
 class ExtractionSummary(ExtractionHead):
@@ -476,9 +450,7 @@ async def list_extractions(
     )
     async with runtime.database.as_user(scope) as conn:
         page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, filters=filters)
-    return ListPage[ExtractionSummary](
-        items=[ExtractionSummary.model_validate(asdict(row)) for row in page.items], next=page.next
-    )
+    return ListPage(items=[ExtractionSummary.model_validate(asdict(row)) for row in page.items], next=page.next)
 
 
 @router.get("/{extraction_id}", response_model=Extraction | PastExtraction)
@@ -491,7 +463,7 @@ async def get_extraction(
     """Return an extraction, or its fields at an earlier version."""
     async with runtime.database.as_user(scope) as conn:
         if version is not None:
-            return await json_response(PastExtraction.of, await stored.get_version(conn, extraction_id, version))
+            return await dataclass_response(PastExtraction, await stored.get_version(conn, extraction_id, version))
         row = await stored.get(conn, extraction_id)
     return await json_response(Extraction.of, *await extractions.read_checked(runtime.database, scope, row))
 
@@ -544,7 +516,7 @@ async def list_answers(row: TheExtraction, path: FieldPath, scope: TheScope, run
     """List printed values that may be that of a field, which may be missing, each with its location. Changes
     nothing."""
     found = await find_answers(runtime.database, scope, row, paths.parse(path))
-    return CandidateAnswers(version=row.version, items=[CandidateAnswer.of(one) for one in found])
+    return CandidateAnswers(version=row.version, items=found)
 
 
 @router.get("/{extraction_id}/unmapped")
@@ -590,7 +562,7 @@ async def get_history(
     """List the changes of an extraction, newest first, one entry per value: the old and new value, author and run."""
     under = None if path is None else paths.parse(path)
     rows, next_page = await stored.history(conn, extraction_id, path=under, limit=limit, before=before)
-    return NumberedListPage[FieldChange](items=rows, next=next_page)
+    return NumberedListPage(rows, next_page)
 
 
 @router.patch("/{extraction_id}/fields", response_model=ChangedExtraction)

@@ -2,58 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import Field
 
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import Before, Limit, ListPage, ResponseModel, Since, StackId, Until
+from fieldmark.api.shared_types import Before, Limit, Since, StackId, Until
 from fieldmark.services import inbox
-from fieldmark.services.inbox import InboxFilter, InboxKind
+from fieldmark.services.inbox import InboxFilter, InboxKind, InboxPage
 
 router = Routes(prefix="/api/inbox", tags=["inbox"])
-
-
-class InboxItem(ResponseModel):
-    """One thing that waits for a person."""
-
-    kind: InboxKind = Field(
-        description="value: a field that needs review or is unclear. approval: a call of an agent that waits. "
-        "suggestion: a suggested schema. failed: a file that could not be read."
-    )
-    created_at: datetime = Field(description="When the document was uploaded or the run started.")
-    document_id: UUID | None
-    filename: str | None
-    extraction_id: UUID | None
-    schema_id: UUID | None
-    table: str | None = Field(description="The name of the schema, or of the stack that a call is about.")
-    path: str | None = Field(description="Of a value. null: no one has completed the extraction.")
-    status: str | None = Field(description="The status of the field: needs_review or unclear.")
-    reason: str | None = Field(description="Why, as in `statuses` of the extraction.")
-    text: str | None = Field(description="The value of the field as text. null: it has none.")
-    run_id: UUID | None = Field(description="The run that waits for an approval.")
-    stack_id: UUID | None = Field(description="The stack that the call is about.")
-    created_by: UUID | None = Field(description="Who started that run.")
-    tool: str | None = Field(description="The tool of the call that waits.")
-    changes: int | None = Field(description="The number of changes of the call, or of fields of the suggested schema.")
-    error_code: str | None = Field(description="Why a file could not be read.")
-
-
-class InboxCount(ResponseModel):
-    """The number of items of a kind."""
-
-    count: int = Field(description="At most 1,000.")
-    is_more: bool = Field(description="There are more.")
-
-
-class InboxPage(ListPage[InboxItem]):
-    """A page of the inbox, with the counts of all of it."""
-
-    counts: dict[InboxKind, InboxCount] = Field(description="By kind, with the same filters.")
 
 
 @router.get("")
@@ -77,8 +37,4 @@ async def list_inbox(
     filters = InboxFilter(kind, schema_id, stack_id, created_by, since, until, field)
     items, following = await inbox.list_items(conn, scope, filters, limit=limit, before=before)
     counts = await inbox.count_items(conn, scope, filters)
-    return InboxPage(
-        items=[InboxItem.of(one) for one in items],
-        next=following,
-        counts={name: InboxCount.of(one) for name, one in counts.items()},
-    )
+    return InboxPage(items, following, counts)

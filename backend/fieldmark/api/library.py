@@ -2,8 +2,8 @@
 
 # No `from __future__ import annotations`: some annotations use the arguments of the enclosing function.
 
-from dataclasses import asdict
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -18,13 +18,10 @@ from fieldmark.api.shared_types import (
     BeforeVersion,
     IfMatchRevid,
     Limit,
-    ListPage,
     Name,
     NameContains,
     NameEquals,
-    NumberedListPage,
     RequestBody,
-    ResponseModel,
     parse_if_match_revid,
 )
 from fieldmark.domain.retry import retry_while_stale
@@ -32,6 +29,8 @@ from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import SchemaPrompt
 from fieldmark.services.schemas import check
 from fieldmark.stores.library import GREY, NamedItems, PromptText, VersionedItems, prompts, schemas, tags
+from fieldmark.stores.paging import ListPage, NumberedListPage
+from fieldmark.stores.rows import Prompt, Schema, SchemaVersion, Tag
 
 router = Routes(prefix="/api")
 
@@ -103,72 +102,21 @@ class TagChange(RequestBody):
     color: Color | None = None
 
 
-class Tag(ResponseModel):
-    """A tag of the organisation."""
-
-    id: UUID
-    name: str
-    color: str = Field(examples=["#1e90ff"])
-    deleted: bool = Field(description="Hidden from lists and from new use.", validation_alias="is_deleted")
-    proposed: bool = Field(
-        description="An agent created it, and no person has accepted it yet.", validation_alias="is_proposed"
-    )
-    created_by: UUID | None = Field(description="The creator. null: no longer a member.")
-    created_at: datetime
-
-
-class _Version(ResponseModel):
-    id: UUID = Field(description="The id of the schema or prompt, the same for all its versions.")
-    number: int = Field(description="The number of the version, from 1.")
-    name: str
-    latest: bool = Field(description="Whether this is the latest version.", validation_alias="is_latest")
-    deleted: bool = Field(description="Hidden from lists and from new use.", validation_alias="is_deleted")
-    proposed: bool = Field(
-        description="An agent created it, and no person has accepted it yet.", validation_alias="is_proposed"
-    )
-    created_by: UUID | None = Field(description="The creator of the first version. null: no longer a member.")
-    created_at: datetime = Field(description="When the first version was created.")
-    changed_by: UUID | None = Field(description="The creator of this version. null: no longer a member.")
-    changed_at: datetime = Field(description="When this version was created.")
-
-
-class SchemaVersion(_Version):
-    """A version of a schema, without its text."""
-
-    schema_revid: UUID = Field(description="The id of this version, which never changes.")
-
-
-class Schema(SchemaVersion):
-    """A version of a schema."""
-
-    json_schema: dict[str, Any] = Field(
-        description="The JSON Schema.", serialization_alias="schema", validation_alias="schema"
-    )
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSchema(Schema):
     """A changed schema, and the prompts that use it."""
 
-    prompts: list[SchemaPrompt] = Field(
-        description="The prompts that use the schema, newest first: 50. Those without a pin follow the new version."
-    )
+    prompts: Annotated[
+        Sequence[SchemaPrompt],
+        Field(
+            description="The prompts that use the schema, newest first: 50. Those without a pin follow the new version."
+        ),
+    ]
 
 
-class Prompt(_Version):
-    """A version of a prompt."""
-
-    prompt_revid: UUID = Field(description="The id of this version, which never changes.")
-    content: str = Field(description="Instructions for the agent.")
-    schema_id: UUID | None = Field(description="The prompt's schema.")
-    schema_version: int | None = Field(description="The version that it is pinned to. null: it follows the latest.")
-    schema_revid: UUID | None = Field(description="The version of the schema that an extraction with it uses now.")
-    model: str | None = Field(description="null: the service's model.")
-    tag_ids: list[UUID] = Field(description="The prompt is for documents with one of these tags.")
-
-
-def _add_item_routes(kind: str, items: NamedItems[Any], model: type[ResponseModel]) -> None:
-    async def get(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> ResponseModel:
-        return model.of(await items.get(conn, item_id))
+def _add_item_routes(kind: str, items: NamedItems[Any, Any], model: type[Any]) -> None:
+    async def get(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> Any:
+        return await items.get(conn, item_id)
 
     async def delete(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> dict[str, int]:
         return await items.remove(conn, item_id)
@@ -194,7 +142,7 @@ def _add_item_routes(kind: str, items: NamedItems[Any], model: type[ResponseMode
     )
 
 
-def _add_list_route(kind: str, items: NamedItems[Any], list_model: type[ResponseModel]) -> None:
+def _add_list_route(kind: str, items: NamedItems[Any, Any], list_model: type[Any]) -> None:
     async def list_items(
         scope: TheScope,
         conn: Conn,
@@ -202,9 +150,8 @@ def _add_list_route(kind: str, items: NamedItems[Any], list_model: type[Response
         name_contains: NameContains = None,
         limit: Limit = 50,
         before: Before = None,
-    ) -> ResponseModel:
-        page = await items.list_page(conn, scope, name=name, name_contains=name_contains, limit=limit, before=before)
-        return ListPage[list_model].of(page)
+    ) -> Any:
+        return await items.list_page(conn, scope, name=name, name_contains=name_contains, limit=limit, before=before)
 
     router.add_api_route(
         f"/{kind}s",
@@ -216,18 +163,16 @@ def _add_list_route(kind: str, items: NamedItems[Any], list_model: type[Response
     )
 
 
-def _add_version_routes(
-    kind: str, items: VersionedItems[Any], list_model: type[ResponseModel], model: type[ResponseModel]
-) -> None:
-    async def get_version(revid: Annotated[UUID, Path(alias=f"{kind}_revid")], conn: Conn) -> ResponseModel:
-        return model.of(await items.get_version(conn, revid))
+def _add_version_routes(kind: str, items: VersionedItems[Any, Any], list_model: type[Any], model: type[Any]) -> None:
+    async def get_version(revid: Annotated[UUID, Path(alias=f"{kind}_revid")], conn: Conn) -> Any:
+        return await items.get_version(conn, revid)
 
     async def list_versions(
         item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn, limit: Limit = 50, before: BeforeVersion = None
-    ) -> ResponseModel:
+    ) -> Any:
         rows = await items.versions(conn, item_id, limit=limit + 1, before=before)
         following = rows[limit - 1].number if len(rows) > limit else None
-        return NumberedListPage[list_model](items=[list_model.of(row) for row in rows[:limit]], next=following)
+        return NumberedListPage(rows[:limit], following)
 
     router.add_api_route(
         f"/{kind}_versions/{{{kind}_revid}}",
@@ -252,7 +197,7 @@ async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -
     """Create a schema. 422 `invalid_schema` with the path of each error if it cannot be used."""
     await check(body.json_schema)
     async with runtime.database.as_user(scope) as conn:
-        return Schema.of(await schemas.create(conn, scope.org_id, body.name, body.json_schema))
+        return await schemas.create(conn, scope.org_id, body.name, body.json_schema)
 
 
 @router.patch("/schemas/{schema_id}", tags=["schemas"])
@@ -266,7 +211,7 @@ async def update_schema(
     async with runtime.database.as_user(scope) as conn:
         row = await schemas.update(conn, schema_id, name=body.name, schema=body.json_schema, revid=seen)
         used_by = await schema_changes.list_prompts(conn, scope, schema_id)
-    return ChangedSchema.model_validate({**asdict(row), "prompts": used_by})
+    return ChangedSchema(**asdict(row), prompts=used_by)
 
 
 @router.get("/prompts", tags=["prompts"])
@@ -289,14 +234,14 @@ async def list_prompts(
         "tag_id": tag_id,
         "document_id": document_id,
     }
-    return ListPage[Prompt].of(await prompts.list_page(conn, scope, limit=limit, before=before, **filters))
+    return await prompts.list_page(conn, scope, limit=limit, before=before, **filters)
 
 
 @router.post("/prompts", status_code=201, tags=["prompts"])
 async def create_prompt(body: NewPrompt, scope: TheScope, conn: Conn) -> Prompt:
     """Create a prompt."""
     text = PromptText(body.name, body.content, body.schema_id, body.model, body.tag_ids, body.schema_version)
-    return Prompt.of(await prompts.create(conn, scope.org_id, text))
+    return await prompts.create(conn, scope.org_id, text)
 
 
 @router.patch("/prompts/{prompt_id}", tags=["prompts"])
@@ -317,7 +262,7 @@ async def update_prompt(
                 tag_ids=row.tag_ids if body.tag_ids is None else body.tag_ids,
                 schema_version=body.schema_version if given & {"schema_version", "schema_id"} else row.schema_version,
             )
-            return Prompt.of(await prompts.update(conn, prompt_id, text, revid=seen or row.prompt_revid))
+            return await prompts.update(conn, prompt_id, text, revid=seen or row.prompt_revid)
 
     return await retry_while_stale(attempt)
 
@@ -325,13 +270,13 @@ async def update_prompt(
 @router.post("/tags", status_code=201, tags=["tags"])
 async def create_tag(body: NewTag, scope: TheScope, conn: Conn) -> Tag:
     """Create a tag."""
-    return Tag.of(await tags.create(conn, scope.org_id, body.name, body.color))
+    return await tags.create(conn, scope.org_id, body.name, body.color)
 
 
 @router.patch("/tags/{tag_id}", tags=["tags"])
 async def update_tag(tag_id: UUID, body: TagChange, conn: Conn) -> Tag:
     """Change a tag's name or color, on all documents and prompts that have it."""
-    return Tag.of(await tags.update(conn, tag_id, name=body.name, color=body.color))
+    return await tags.update(conn, tag_id, name=body.name, color=body.color)
 
 
 _add_list_route("schema", schemas, SchemaVersion)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, model_validator
 from fieldmark.agents.registry import check_tools_to_approve
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
+from fieldmark.api.shared_types import STORABLE, Before, Limit, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.identity.scope import Scope
@@ -20,6 +20,7 @@ from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import KeyCaller, require_scope
 from fieldmark.stores import organisations, upload_rules
 from fieldmark.stores.organisations import Invitation, Member, OfferedInvitation, Organisation, SettingChange
+from fieldmark.stores.paging import ListPage
 from fieldmark.stores.upload_rules import UploadRule
 
 router = Routes(tags=["organisations"])
@@ -156,11 +157,10 @@ async def list_organisations(
     """List the organisations that you belong to."""
     if isinstance(caller, KeyCaller):
         require_scope(caller, Permission.MEMBERS_READ, "this list")
-        return ListPage[Organisation](items=[await _organisation_of_key(runtime, caller)], next=None)
+        return ListPage(items=[await _organisation_of_key(runtime, caller)], next=None)
     await service.scope_of_user(runtime.database, caller.user_id)
     async with runtime.database.as_user_without_org(caller.user_id) as conn:
-        page = await organisations.list_of_user(conn, caller.user_id, limit=limit, before=before)
-    return ListPage[Organisation].of(page)
+        return await organisations.list_of_user(conn, caller.user_id, limit=limit, before=before)
 
 
 @router.post("/api/organisations", status_code=201)
@@ -208,9 +208,7 @@ async def list_setting_changes(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[SettingChange]:
     """List the changes of an organisation's name and settings, newest first. Owners only."""
-    return ListPage[SettingChange].of(
-        await organisations.setting_changes(conn, scope.org_id, limit=limit, before=before)
-    )
+    return await organisations.setting_changes(conn, scope.org_id, limit=limit, before=before)
 
 
 @router.delete("/api/organisations/{organisation_id}", status_code=204)
@@ -235,7 +233,7 @@ async def list_members(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[Member]:
     """List the members of an organisation."""
-    return ListPage[Member].of(await organisations.members(conn, scope.org_id, limit=limit, before=before))
+    return await organisations.members(conn, scope.org_id, limit=limit, before=before)
 
 
 @router.patch("/api/organisations/{organisation_id}/members/{user_id}")
@@ -258,7 +256,7 @@ async def list_invitations(
     scope: TheOrganisation, conn: OrganisationConn, limit: Limit = 50, before: Before = None
 ) -> ListPage[Invitation]:
     """List pending and past invitations. Owners only."""
-    return ListPage[Invitation].of(await organisations.invitations(conn, scope.org_id, limit=limit, before=before))
+    return await organisations.invitations(conn, scope.org_id, limit=limit, before=before)
 
 
 @router.post(

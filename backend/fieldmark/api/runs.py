@@ -13,13 +13,14 @@ from pydantic import BaseModel
 from fieldmark.api.auth import Conn, ThePerson, TheRuntime, TheScope
 from fieldmark.api.extractions import Evidence
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Filename, Limit, ListPage, Since, Until, json_response
+from fieldmark.api.shared_types import STORABLE, Before, Filename, Limit, Since, Until, json_response
 from fieldmark.api.streams import STREAM, Deltas, event_stream, parse_last_event_id
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import BadRequest, EventsExpired
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import Run, to_run, to_runs
 from fieldmark.stores import runs
+from fieldmark.stores.paging import ListPage
 
 router = Routes(prefix="/api/runs", tags=["runs"])
 
@@ -57,7 +58,7 @@ async def list_runs(
         task, document_id, extraction_id, stack_id, filename, since, until, everyone=everyone, is_root=root
     )
     page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, filters=filters)
-    return ListPage[Run](items=await to_runs(conn, page.items), next=page.next)
+    return ListPage(items=await to_runs(conn, page.items), next=page.next)
 
 
 @router.post("/{run_id}/cancel", status_code=202)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Final, Generic, ParamSpec, Self, TypeVar
+from typing import Annotated, Final, ParamSpec, Self
 from uuid import UUID
 
 from fastapi import Header, Query, Response
@@ -14,7 +14,6 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.errors import Invalid
 
 P = ParamSpec("P")
-Item = TypeVar("Item")
 
 STORABLE: Final = r"^[^\x00]*$"
 """Pattern of the texts that Postgres accepts."""
@@ -34,24 +33,6 @@ class ResponseModel(BaseModel):
     @classmethod
     def of(cls, row: object) -> Self:
         return cls.model_validate(row)
-
-
-class ListPage(ResponseModel, Generic[Item]):
-    """A page of a list, newest first."""
-
-    model_config = ConfigDict(json_schema_extra={"description": "A page of a list, newest first."})
-
-    items: list[Item]
-    next: str | None = Field(description="Pass it as `before` to get the next page. null at the end.")
-
-
-class NumberedListPage(ResponseModel, Generic[Item]):
-    """A page of a numbered list, highest number first."""
-
-    model_config = ConfigDict(json_schema_extra={"description": "A page of a numbered list, highest number first."})
-
-    items: list[Item]
-    next: int | None = Field(description="Pass it as `before` to get the next page. null at the end.")
 
 
 StackId = Annotated[UUID | None, Query(description="Only documents of this stack.")]

@@ -9,23 +9,24 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field
 
 from fieldmark.agents.stack.agent import StackRequest
 from fieldmark.api.auth import Conn, ThePerson, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
+from fieldmark.api.shared_types import STORABLE, Before, Limit, RequestBody
 from fieldmark.db.pool import Connection
 from fieldmark.domain.column_definitions import ColumnDefinition, Definitions
 from fieldmark.domain.names import name_problem
-from fieldmark.domain.statuses import RowStatus, RunStatus
+from fieldmark.domain.statuses import RowStatus
 from fieldmark.errors import Invalid
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import stacks
 from fieldmark.services.schema_changes import SchemaChanges
 from fieldmark.stores import stacks as stored
+from fieldmark.stores.paging import ListPage
 from fieldmark.stores.runs import RunOptions
-from fieldmark.stores.stacks import StackProgress, StackRow
+from fieldmark.stores.stacks import NewestRun, ReplacedValue, StackProgress, StackRow
 
 router = Routes(prefix="/api/stacks", tags=["stacks"])
 
@@ -105,14 +106,6 @@ class Progress(BaseModel):
     cost_usd: float | None = Field(description="Of all runs of the stack. null: a model's price is not known.")
 
 
-class NewestRun(BaseModel):
-    """The newest run of the agent on a stack."""
-
-    run_id: UUID
-    task: str
-    status: RunStatus
-
-
 class Stack(BaseModel):
     """A stack, its columns and how far its table is filled."""
 
@@ -129,28 +122,11 @@ class Stack(BaseModel):
     run: NewestRun | None
 
 
-class ReplacedValue(ResponseModel):
-    """A value of a row that the agent replaced, with the old and the new value. To restore the old one, set it with
-    `PATCH /api/extractions/{id}/fields`."""
-
-    document_id: UUID
-    filename: str
-    extraction_id: UUID
-    version: int = Field(description="The extraction's version now. Send it as If-Match.")
-    path: str
-    old: JsonValue
-    new: JsonValue = Field(description="null: it was removed.")
-    now: JsonValue = Field(description="The value of the row now. null: none.")
-    is_current: bool = Field(description="Whether the new value is still the value of the row.")
-    is_restored: bool = Field(description="Whether the old value is the value of the row again.")
-    is_locked: bool = Field(description="Whether a person set or confirmed the value of the row.")
-
-
 class ReplacedValues(BaseModel):
     """The values that a run replaced."""
 
     run_id: UUID | None = Field(description="The run that replaced them. null if no run has replaced a value.")
-    items: list[ReplacedValue]
+    items: Sequence[ReplacedValue]
     next: int | None = Field(description="Pass it as `after` for the following values. null: these are the last.")
 
 
@@ -166,7 +142,7 @@ async def list_stacks(
 ) -> ListPage[Stack]:
     """List the stacks of the organisation, newest first."""
     page = await stored.list_page(conn, scope, limit=limit, before=before, name=name)
-    return ListPage[Stack](items=await _to_stacks(conn, page.items), next=page.next)
+    return ListPage(items=await _to_stacks(conn, page.items), next=page.next)
 
 
 @router.post("", status_code=201)
@@ -258,7 +234,7 @@ async def list_changes(
     replaced = await stored.replaced_values(conn, stack_id, run_id, limit=limit + 1, after=after)
     page = replaced[:limit]
     following = page[-1].id if len(replaced) > limit else None
-    return ReplacedValues(run_id=run_id, items=[ReplacedValue.of(one) for one in page], next=following)
+    return ReplacedValues(run_id=run_id, items=page, next=following)
 
 
 def _check_name(name: str) -> None:
@@ -283,7 +259,7 @@ async def _to_stacks(conn: Connection, rows: Sequence[StackRow]) -> list[Stack]:
                 rows=row.row_path,
                 columns=row.columns,
                 progress=_to_progress(progress[row.id]),
-                run=None if newest is None else NewestRun(run_id=newest.run_id, task=newest.task, status=newest.status),
+                run=newest,
             )
         )
     return found

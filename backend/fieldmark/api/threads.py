@@ -12,12 +12,13 @@ from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody
+from fieldmark.api.shared_types import STORABLE, Before, Limit, RequestBody
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.lifecycle.views import Turn, to_turns
 from fieldmark.stores import threads
+from fieldmark.stores.paging import ListPage
 from fieldmark.stores.threads import ThreadFilter, ThreadRow
 
 router = Routes(prefix="/api/threads", tags=["threads"])
@@ -85,7 +86,7 @@ async def list_threads(
     """List your own threads and those that others share with the organisation, newest first."""
     filters = ThreadFilter(document_id, agent, mine)
     page = await threads.list_threads(conn, scope, filters, limit=limit, before=before)
-    return ListPage[ThreadSummary](items=[_summary(scope, row) for row in page.items], next=page.next)
+    return ListPage(items=[_summary(scope, row) for row in page.items], next=page.next)
 
 
 @router.post("", status_code=201)

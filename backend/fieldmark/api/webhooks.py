@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Annotated, Literal
+from dataclasses import asdict
+from typing import Annotated
 from uuid import UUID, uuid4
 
 from fastapi import Query
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Limit, ListPage, RequestBody, ResponseModel
+from fieldmark.api.shared_types import STORABLE, Before, Limit, RequestBody
 from fieldmark.domain.statuses import ChangeType, DeliveryStatus
 from fieldmark.public_addresses import IpNetwork, check_url
 from fieldmark.services.webhooks import new_secret
 from fieldmark.stores import webhooks
-from fieldmark.stores.webhooks import Callback
+from fieldmark.stores.paging import ListPage
+from fieldmark.stores.webhooks import Callback, Delivery, Webhook, WebhookWithSecret
 
 router = Routes(prefix="/api/webhooks", tags=["webhooks"])
 
@@ -71,57 +72,13 @@ class WebhookChange(RequestBody):
     is_enabled: bool | None = Field(None, description="True also forgets past failures.")
 
 
-class Webhook(ResponseModel):
-    """A place where changes are sent."""
-
-    id: UUID
-    url: str
-    types: list[ChangeType] = Field(description="None: all.")
-    is_enabled: bool
-    disabled_reason: Literal["failing", "gone"] | None = Field(
-        description="Why the service disabled it: `failing` for five days, or the receiver answered 410 (`gone`)."
-    )
-    failing_since: datetime | None = Field(description="Since when all attempts have failed.")
-    previous_secret_until: datetime | None = Field(description="Until when the replaced secret also signs.")
-    created_by: UUID | None
-    created_at: datetime
-
-
-class WebhookWithSecret(Webhook):
-    """A webhook with its new secret."""
-
-    secret: str = Field(
-        description="Verifies that a request is from this service, by the Standard Webhooks rules. It is returned only "
-        "once.",
-        examples=["whsec_…"],
-    )
-
-
-class Webhooks(ResponseModel):
+class Webhooks(BaseModel):
     """The webhooks of the organisation, newest first."""
 
     items: list[Webhook]
 
 
-class Delivery(ResponseModel):
-    """A change that is sent to a webhook."""
-
-    id: UUID
-    change_id: UUID
-    type: ChangeType
-    status: DeliveryStatus
-    attempts: int
-    attempted_at: datetime | None
-    due_at: datetime | None = Field(description="When it is sent next. null: not any more.")
-    http_status: int | None = Field(description="The receiver's status at the last attempt.")
-    error_code: str | None = Field(
-        description="Why the last attempt failed: `refused` or `redirected` by its status, `timeout`, `unreachable`, "
-        "`certificate`, `name_not_found`, or `address_refused` (it is private)."
-    )
-    created_at: datetime
-
-
-class TestEvent(ResponseModel):
+class TestEvent(BaseModel):
     """A test that is being sent."""
 
     change_id: UUID
@@ -130,7 +87,7 @@ class TestEvent(ResponseModel):
 @router.get("")
 async def list_webhooks(scope: TheScope, conn: Conn) -> Webhooks:
     """List the webhooks of the organisation. Only owners can."""
-    return Webhooks(items=[Webhook.of(row) for row in await webhooks.list_webhooks(conn, scope.org_id)])
+    return Webhooks(items=await webhooks.list_webhooks(conn, scope.org_id))
 
 
 @router.post("", status_code=201)
@@ -149,7 +106,7 @@ async def change_webhook(webhook_id: UUID, body: WebhookChange, conn: Conn, runt
     if body.url is not None:
         check_url(body.url, runtime.settings.private_networks)
     await webhooks.change(conn, webhook_id, url=body.url, types=body.types, is_enabled=body.is_enabled)
-    return Webhook.of(await webhooks.get(conn, webhook_id))
+    return await webhooks.get(conn, webhook_id)
 
 
 @router.delete("/{webhook_id}", status_code=204)
@@ -182,8 +139,7 @@ async def list_deliveries(
 ) -> ListPage[Delivery]:
     """List what was and is sent to a webhook, newest first."""
     await webhooks.get(conn, webhook_id)
-    page = await webhooks.list_deliveries(conn, webhook_id, status=status, limit=limit, before=before)
-    return ListPage[Delivery].of(page)
+    return await webhooks.list_deliveries(conn, webhook_id, status=status, limit=limit, before=before)
 
 
 @router.post("/{webhook_id}/deliveries/{delivery_id}", status_code=202)
@@ -192,5 +148,5 @@ async def send_again(webhook_id: UUID, delivery_id: UUID, conn: Conn) -> None:
     await webhooks.send_again(conn, webhook_id, delivery_id)
 
 
-def _with_secret(row: webhooks.WebhookRow, secret: str) -> WebhookWithSecret:
-    return WebhookWithSecret(secret=secret, **Webhook.of(row).model_dump())
+def _with_secret(webhook: Webhook, secret: str) -> WebhookWithSecret:
+    return WebhookWithSecret(**asdict(webhook), secret=secret)

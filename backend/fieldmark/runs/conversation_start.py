@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from fieldmark.agents.registry import AGENTS
-from fieldmark.agents.spec import Prompt, decided_text
+from fieldmark.agents.spec import Briefing, decided_text
 from fieldmark.runs.engine.session_store import ConversationStore
 from fieldmark.runs.outcome import Outcome, completed_by_tool
 from fieldmark.stores import tool_calls
@@ -21,7 +21,7 @@ class ConversationStart:
     its recorded result."""
 
     session_id: UUID
-    prompt: Prompt | None
+    prompt: Briefing | None
     is_resumed: bool = False
     decided_call: str | None = None
 
@@ -57,13 +57,13 @@ async def start_over(context: RunContext) -> ConversationStart:
     return ConversationStart(uuid4(), await _restart_message(context))
 
 
-async def _first_message(context: RunContext) -> Prompt:
+async def _first_message(context: RunContext) -> Briefing:
     task = AGENTS[context.run.agent].tasks[context.run.task]
     async with context.database.as_user(context.scope) as conn:
         return await task.briefing(conn, context, task.parse(context.run))
 
 
-async def _restart_message(context: RunContext) -> Prompt:
+async def _restart_message(context: RunContext) -> Briefing:
     """Return the first message, followed by what earlier attempts did: they may have written without storing their
     conversation."""
     return _append_text(await _first_message(context), await _resumed_message(context))
@@ -77,5 +77,5 @@ async def _resumed_message(context: RunContext) -> str:
     return f"{resumed}\n\n{decided_text(calls)}" if calls else resumed
 
 
-def _append_text(prompt: Prompt, text: str) -> Prompt:
+def _append_text(prompt: Briefing, text: str) -> Briefing:
     return f"{prompt}\n\n{text}" if isinstance(prompt, str) else (prompt[0], f"{prompt[1]}\n\n{text}")

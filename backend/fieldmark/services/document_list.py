@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 from uuid import UUID
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.columns import Column
 from fieldmark.domain.identifying_columns import IdentifyingRole, identifying_columns
 from fieldmark.stores import documents
 from fieldmark.stores.documents import DocumentTable
-from fieldmark.stores.rows import DocumentRow
+from fieldmark.stores.rows import ALL_REQUIRED, DocumentRow
 
 
 @dataclass(frozen=True, slots=True)
 class KeyValues:
-    """The values that identify a document. null: it has none."""
+    """The values that identify a document, as far as it has them."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ALL_REQUIRED
 
     vendor: JsonValue = None
     number: JsonValue = None

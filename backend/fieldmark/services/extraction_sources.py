@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
@@ -11,15 +12,15 @@ from fieldmark.errors import NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import extractions
 from fieldmark.stores.library import Versioned, VersionedItems, prompts, schemas
-from fieldmark.stores.rows import PromptRow, SchemaRow
+from fieldmark.stores.rows import Prompt, Schema
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionSource:
     """The prompt and the version of a schema that an extraction is made with."""
 
-    prompt: PromptRow | None
-    schema: SchemaRow | None
+    prompt: Prompt | None
+    schema: Schema | None
 
 
 async def find_source(
@@ -37,7 +38,7 @@ async def find_source(
 async def find_revid(
     conn: Connection,
     scope: Scope,
-    items: VersionedItems[Versioned],
+    items: VersionedItems[Versioned, Any],
     *,
     name: str | None,
     item_id: UUID | None,

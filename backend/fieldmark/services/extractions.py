@@ -58,7 +58,7 @@ from fieldmark.services.evidence import locations as evidence_locations
 from fieldmark.services.fair_share import run_queued, run_queued_unbounded, run_unqueued
 from fieldmark.stores import extractions
 from fieldmark.stores.extractions import WriteResult
-from fieldmark.stores.rows import ExtractionRow, Fields, SchemaRow
+from fieldmark.stores.rows import ExtractionRow, Fields, Schema
 from valuegrounding import Claim, DocumentIndex, Location
 from valuegrounding.paths import walk
 
@@ -272,7 +272,7 @@ async def prepare_first_write(
     scope: Scope,
     indexes: DocumentIndexes,
     document_id: UUID,
-    version: SchemaRow,
+    version: Schema,
     write: FieldsWrite,
     author: Author,
 ) -> PreparedWrite:

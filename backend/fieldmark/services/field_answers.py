@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from fieldmark.db.pool import Database
 from fieldmark.domain import paths
@@ -24,7 +24,7 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import INDEXES
 from fieldmark.services.extractions import find_rule_fixes
 from fieldmark.services.fair_share import run_queued
-from fieldmark.stores.rows import ExtractionRow
+from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
 from valuegrounding import Box, DocumentIndex, Location
 from valuegrounding.dates import find_dates
 from valuegrounding.folding import fold
@@ -48,6 +48,7 @@ AnswerCode: TypeAlias = Literal[
 MAX_ANSWERS: Final = 9
 _MAX_CURRENCIES: Final = 5
 _MAX_PRINTED: Final = 4
+_PLACE: Final = TypeAdapter[tuple[int, tuple[Box, ...]]](tuple[int, tuple[Box, ...]])
 _CENTS = re.compile(r"[.,]\d\d(?!\d)")
 _COMMON_CURRENCIES: Final = ("USD", "EUR", "GBP", "CAD", "AUD", "SGD", "HKD", "NZD", "JPY", "CNY", "SEK", "NOK", "DKK")
 _LABELS: Final[Mapping[str, str]] = {
@@ -62,29 +63,33 @@ _LABELS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FieldAnswer:
-    """A value that may be that of a field.
+class CandidateAnswer:
+    """A value that may be that of a field."""
 
-    proposed      an agent proposes it; `removed` in `data`: it proposes to remove the value
-    current       the field has it
-    printed       the field has it, and the page prints it; `quote`
-    day_first, month_first   the printed date read in this order; `quote`
-    other_reading the printed number read another way; `quote`
-    symbol        a currency that the printed symbol may mean; `symbol`
-    rule          it would satisfy the broken rule; `rule`
-    sum           it is the sum of the values of a column; `of`
-    label         it is printed after this text, which is like the field's name; `label`
-    near          it is printed after this text; `label`
-    """
+    __pydantic_config__: ClassVar[ConfigDict] = ALL_REQUIRED
 
     value: JsonValue
-    code: AnswerCode
-    data: Mapping[str, str] = field(default_factory=dict[str, str])
+    code: Annotated[
+        AnswerCode,
+        Field(
+            description="Why. proposed: by an agent. current, printed: the field has it. day_first, month_first, "
+            "other_reading: the printed text read this way. symbol: a currency that the printed symbol may mean. rule: "
+            "it would satisfy the broken rule. sum: of a column. label: printed after a text like the field's name. "
+            "near: printed, and of the field's type."
+        ),
+    ]
+    data: Annotated[
+        Mapping[str, str],
+        Field(description="Of the code: quote, symbol, rule, of (a column), label, removed."),
+    ] = field(default_factory=dict[str, str])
     page: int | None = None
-    boxes: Sequence[Box] = ()
+    boxes: Annotated[
+        Sequence[Box],
+        Field(description="One box per line: x0, y0, x1, y1 in fractions of the page, from its upper left corner."),
+    ] = ()
 
 
-async def find_answers(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> list[FieldAnswer]:
+async def find_answers(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> list[CandidateAnswer]:
     """Return at most nine answers for a field, the likeliest first. Opens its own transactions."""
     name = paths.name(path)
     index = await INDEXES.get(database, scope, row.document_id)
@@ -94,22 +99,22 @@ async def find_answers(database: Database, scope: Scope, row: ExtractionRow, pat
         *(_located(one.reading.value, "rule", {"rule": one.reading.kind}, one.location) for one in fixes),
         *await run_queued(scope.org_id, lambda: list(_printed(index, row, path))),
     ]
-    once: dict[str, FieldAnswer] = {}
+    once: dict[str, CandidateAnswer] = {}
     for one in found:
         once.setdefault(repr(one.value), one)
     return list(once.values())[:MAX_ANSWERS]
 
 
-def _proposed(row: ExtractionRow, name: str) -> Iterator[FieldAnswer]:
+def _proposed(row: ExtractionRow, name: str) -> Iterator[CandidateAnswer]:
     for one in row.proposals:
         if one["path"] == name:
             proof = as_object(as_object(one["evidence"]).get(name))
             removed = {"removed": "true"} if one["removed"] else {}
-            yield FieldAnswer(one["new"], "proposed", removed, *_place(proof))
-            yield FieldAnswer(one["old"], "current")
+            yield CandidateAnswer(one["new"], "proposed", removed, *_place(proof))
+            yield CandidateAnswer(one["old"], "current")
 
 
-def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[FieldAnswer]:
+def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[CandidateAnswer]:
     name = paths.name(path)
     value = value_at(dict(row.extracted_fields), path)
     proof = as_object(row.evidence.get(name))
@@ -122,12 +127,14 @@ def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[F
     yield from _unmapped_answers(index, row, name, _kind_of(row.schema or {}, path, value))
 
 
-def _unmapped_answers(index: DocumentIndex, row: ExtractionRow, name: str, kind: ColumnType) -> Iterator[FieldAnswer]:
+def _unmapped_answers(
+    index: DocumentIndex, row: ExtractionRow, name: str, kind: ColumnType
+) -> Iterator[CandidateAnswer]:
     """Yield printed values of a field's type, first those after a text like its name."""
     taken = {repr(one) for _, one in leaves(dict(row.extracted_fields))}
     sums = dict(_sums(row.extracted_fields)) if kind == "number" else {}
     words = _words_of(name)
-    ranked: list[tuple[float, float, FieldAnswer]] = []
+    ranked: list[tuple[float, float, CandidateAnswer]] = []
     for one in index.unmapped([]).items:
         if one.kind != ("date" if kind == "date" else "number"):
             continue
@@ -142,7 +149,7 @@ def _unmapped_answers(index: DocumentIndex, row: ExtractionRow, name: str, kind:
                 continue
             code: AnswerCode = order or ("sum" if column else "label" if score else "near")
             data = {"label": one.before[-80:], "quote": one.text, **({"of": column} if column else {})}
-            ranked.append((score, amount, FieldAnswer(answer, code, data, one.page, one.boxes)))
+            ranked.append((score, amount, CandidateAnswer(answer, code, data, one.page, one.boxes)))
     ranked.sort(key=lambda one: one[:2], reverse=True)
     yield from (answer for *_, answer in ranked[:_MAX_PRINTED])
 
@@ -161,28 +168,28 @@ def _dates_in(quote: str) -> list[tuple[str, AnswerCode | None]]:
     ]
 
 
-def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[FieldAnswer]:
+def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[CandidateAnswer]:
     """Yield the stored value and what its printed text may mean instead."""
     place = _place(proof)
     doubt = proof.get("reason")
     folded = fold(quote)
     if doubt == "ambiguous_date":
         for text, order in sorted(_dates_in(quote), key=lambda one: one[0] != value):
-            yield FieldAnswer(text, order or "printed", {"quote": quote}, *place)
+            yield CandidateAnswer(text, order or "printed", {"quote": quote}, *place)
         return
-    yield FieldAnswer(value, "printed", {"quote": quote}, *place)
+    yield CandidateAnswer(value, "printed", {"quote": quote}, *place)
     if doubt == "ambiguous_number" and is_number(value):
         for body in BODY.finditer(folded):
             for text in possible_values(body[0]):
                 number = float(text) if "." in text else int(text)
                 if number != value:
-                    yield FieldAnswer(number, "other_reading", {"quote": quote}, *place)
+                    yield CandidateAnswer(number, "other_reading", {"quote": quote}, *place)
     if proof.get("match") == "symbol":
         codes = codes_of(folded.strip()) or frozenset[str]()
         common = [one for one in _COMMON_CURRENCIES if one in codes] + sorted(codes - {*_COMMON_CURRENCIES})
         for code in common[:_MAX_CURRENCIES]:
             if code != value:
-                yield FieldAnswer(code, "symbol", {"symbol": quote}, *place)
+                yield CandidateAnswer(code, "symbol", {"symbol": quote}, *place)
 
 
 def _kind_of(schema: JsonObject, path: Path, value: object) -> ColumnType:
@@ -223,9 +230,12 @@ def _sums(fields: Mapping[str, JsonValue]) -> Iterator[tuple[float, str]]:
 
 
 def _place(proof: JsonObject) -> tuple[int | None, Sequence[Box]]:
-    page, boxes = proof.get("page"), proof.get("boxes")
-    return (page, boxes) if isinstance(page, int) and isinstance(boxes, list) else (None, ())  # type: ignore[return-value]
+    """Return the page and the boxes in stored evidence, which may be any JSON if a front end wrote it."""
+    try:
+        return _PLACE.validate_python((proof.get("page"), proof.get("boxes")))
+    except ValidationError:
+        return None, ()
 
 
-def _located(value: JsonValue, code: AnswerCode, data: Mapping[str, str], location: Location) -> FieldAnswer:
-    return FieldAnswer(value, code, data, location.page, location.boxes)
+def _located(value: JsonValue, code: AnswerCode, data: Mapping[str, str], location: Location) -> CandidateAnswer:
+    return CandidateAnswer(value, code, data, location.page, location.boxes)

@@ -68,7 +68,7 @@ async def check_fields(conn: Connection, scope: Scope, filters: DocumentFilters)
         return
     stored = (await schemas.list_page(conn, scope, limit=_MAX_SCHEMAS)).items
     rows = await schemas.find_many(conn, [one.id for one in stored])
-    described = await run_unqueued(_described, [row.schema or {} for row in rows])
+    described = await run_unqueued(_described, [row.schema for row in rows])
     in_use = await known_fields.list_known_fields(conn, scope.org_id, DocumentFilters())
     names = list(dict.fromkeys([*(one.path for one in in_use.fields), *map(paths.name, described)]))
     for pattern in unknown:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, ClassVar, Final
 from uuid import UUID
+
+from pydantic import ConfigDict, Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import DocumentStage, RunStatus
@@ -20,8 +22,8 @@ from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents, inbox, runs
 from fieldmark.stores.documents import DocumentListFilter
 from fieldmark.stores.inbox import MAX_COUNT
-from fieldmark.stores.paging import Cursor, RowPage, position_of
-from fieldmark.stores.rows import DocumentRow, Position
+from fieldmark.stores.paging import Cursor, ListPage, position_of
+from fieldmark.stores.rows import ALL_REQUIRED, DocumentRow, Position
 from fieldmark.stores.runs import RunFilter, RunRow
 from fieldmark.stores.tool_calls import waiting_calls
 
@@ -88,38 +90,54 @@ class InboxFilter:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """One thing that waits for a person. `table` is the name of its schema, or of the stack that a call is about.
+    """One thing that waits for a person."""
 
-    VALUE: `path`, `status`, `reason` and `text` of the field, as stored; without a path, no one has completed the
-    extraction. APPROVAL: `run_id`, `stack_id`, `tool` and the number of `changes`. SUGGESTION: `table` and the number
-    of its fields as `changes`. FAILED: `error_code`.
-    """
+    __pydantic_config__: ClassVar[ConfigDict] = ALL_REQUIRED
 
-    kind: InboxKind
-    created_at: datetime
+    kind: Annotated[
+        InboxKind,
+        Field(
+            description="value: a field that needs review or is unclear. approval: a call of an agent that waits. "
+            "suggestion: a suggested schema. failed: a file that could not be read."
+        ),
+    ]
+    created_at: Annotated[datetime, Field(description="When the document was uploaded or the run started.")]
     document_id: UUID | None = None
     filename: str | None = None
     extraction_id: UUID | None = None
     schema_id: UUID | None = None
-    table: str | None = None
-    path: str | None = None
-    status: str | None = None
-    reason: str | None = None
-    text: str | None = None
-    run_id: UUID | None = None
-    stack_id: UUID | None = None
-    created_by: UUID | None = None
-    tool: str | None = None
-    changes: int | None = None
-    error_code: str | None = None
+    table: Annotated[str | None, Field(description="The name of the schema, or of the stack that a call is about.")] = (
+        None
+    )
+    path: Annotated[str | None, Field(description="Of a value. null: no one has completed the extraction.")] = None
+    status: Annotated[str | None, Field(description="The status of the field: needs_review or unclear.")] = None
+    reason: Annotated[str | None, Field(description="Why, as in `statuses` of the extraction.")] = None
+    text: Annotated[str | None, Field(description="The value of the field as text. null: it has none.")] = None
+    run_id: Annotated[UUID | None, Field(description="The run that waits for an approval.")] = None
+    stack_id: Annotated[UUID | None, Field(description="The stack that the call is about.")] = None
+    created_by: Annotated[UUID | None, Field(description="Who started that run.")] = None
+    tool: Annotated[str | None, Field(description="The tool of the call that waits.")] = None
+    changes: Annotated[
+        int | None, Field(description="The number of changes of the call, or of fields of the suggested schema.")
+    ] = None
+    error_code: Annotated[str | None, Field(description="Why a file could not be read.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class InboxCount:
-    """A number of items. `is_more`: there are more than these 1,000."""
+    """The number of items of a kind."""
 
-    count: int
-    is_more: bool
+    count: Annotated[int, Field(description="At most 1,000.")]
+    is_more: Annotated[bool, Field(description="There are more.")]
+
+
+@dataclass(frozen=True, slots=True)
+class InboxPage:
+    """A page of the inbox, with the counts of all of it."""
+
+    items: Sequence[InboxItem]
+    next: Annotated[str | None, Field(description="Pass it as `before` to get the next page. null at the end.")]
+    counts: Annotated[Mapping[InboxKind, InboxCount], Field(description="By kind, with the same filters.")]
 
 
 _Subject = tuple[InboxKind, DocumentRow | RunRow]
@@ -143,7 +161,7 @@ async def list_items(
 
 async def _list(
     conn: Connection, scope: Scope, kind: InboxKind, filters: InboxFilter, limit: int, position: Position | None
-) -> RowPage[DocumentRow] | RowPage[RunRow]:
+) -> ListPage[DocumentRow] | ListPage[RunRow]:
     if kind is InboxKind.APPROVAL:
         before = None if position is None else str(Cursor("runs", position))
         waiting = RunStatus.AWAITING_APPROVAL

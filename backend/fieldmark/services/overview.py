@@ -263,7 +263,7 @@ async def table_quality(conn: Connection, days: Period) -> TableQuality:
     """Return the quality of a schema's table in a period. Raise NotFound, TooLongToAnswer."""
     assert days.schema_id is not None
     schema = await schemas.get(conn, days.schema_id)
-    columns = await run_unqueued(list_columns, schema.schema or {})
+    columns = await run_unqueued(list_columns, schema.schema)
     checked = {one.pattern: one for one in await stored.checked_columns(conn, days)}
     documents, filled = await stored.filled_columns(conn, days, [column.path for column in columns])
     titles = {column.path: column.title for column in columns}

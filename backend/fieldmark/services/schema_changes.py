@@ -27,7 +27,7 @@ from fieldmark.stores import schema_changes as store
 from fieldmark.stores import stacks
 from fieldmark.stores.library import PromptText, prompts, schemas
 from fieldmark.stores.paging import Cursor
-from fieldmark.stores.rows import ExtractionRow, Position, SchemaRow
+from fieldmark.stores.rows import ExtractionRow, Position, Schema
 from fieldmark.stores.schema_changes import FollowedVersionRow, FollowerRow
 
 MAX_COUNTED: Final = 10_000
@@ -137,8 +137,8 @@ async def preview(
         cost = await store.average_cost(conn, scope.org_id, schema_id)
         users = await list_prompts(conn, scope, schema_id)
         if schema is not None and head.schema_revid not in {row.schema_revid for row in rows}:
-            rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema or {}, 0))
-    target = schema if schema is not None else version.schema or {}
+            rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema, 0))
+    target = schema if schema is not None else version.schema
     await check(target)
     found = SchemaChanges(versions=[], prompts=users, extractions=0, read_again=0, estimated_cost_usd=None)
     for row in rows:
@@ -176,7 +176,7 @@ async def apply(
             limit=limit,
             before=before,
         )
-    await check(target.schema or {})
+    await check(target.schema)
     done = AppliedVersion(followed=0, runs=[], skipped=[], next=page.next, stopped=None)
     if extraction_ids is not None and before is None and page.next is None:
         found = {row.id for row in page.items}
@@ -215,7 +215,7 @@ async def merge(
     async with database.as_user(scope) as conn:
         source, target = await schemas.get(conn, schema_id), await _schema(conn, into)
         if not source.is_deleted:
-            lists = await run_unqueued(list_names, target.schema or {})
+            lists = await run_unqueued(list_names, target.schema)
             await stacks.use_schema(conn, scope, schema_id, into, lists)
             for row in (await prompts.list_page(conn, scope, limit=MAX_MERGED_PROMPTS, schema_id=schema_id)).items:
                 text = PromptText(row.name, row.content, into, row.model, row.tag_ids)
@@ -236,11 +236,11 @@ async def merge(
 
 
 async def _move_to_version(
-    conn: Connection, extraction_id: UUID, target: SchemaRow, begin_reading: StartReading, done: AppliedVersion
+    conn: Connection, extraction_id: UUID, target: Schema, begin_reading: StartReading, done: AppliedVersion
 ) -> SkipReason | None:
     """Move one extraction to a version. Return the reason if it was skipped."""
     row = await stored.find(conn, extraction_id, lock=True)
-    if row is None or row.schema is None or target.schema is None:
+    if row is None or row.schema is None:
         return SkipReason.NOT_FOUND
     if row.schema_revid == target.schema_revid:
         return SkipReason.FOLLOWS_ALREADY
@@ -254,11 +254,11 @@ async def _move_to_version(
 
 
 async def move_to_version(
-    conn: Connection, row: ExtractionRow, target: SchemaRow, *, is_read_again: bool = True
+    conn: Connection, row: ExtractionRow, target: Schema, *, is_read_again: bool = True
 ) -> SchemaDifference:
     """Move a locked extraction with a schema to another version, and return the difference. The caller must have its
     changed fields read again, if it has any and they are read again; otherwise it is completed again if it was."""
-    difference = await run_unqueued(compare_schemas, row.schema or {}, target.schema or {})
+    difference = await run_unqueued(compare_schemas, row.schema or {}, target.schema)
     await store.follow(conn, row.id, target.schema_revid)
     if (
         not (is_read_again and difference.needs_reading)
@@ -273,15 +273,15 @@ def _cursor(row: FollowerRow) -> str:
     return str(Cursor(store.FOLLOWERS, Position(row.created_at, row.id)))
 
 
-async def _schema(conn: Connection, schema_id: UUID) -> SchemaRow:
+async def _schema(conn: Connection, schema_id: UUID) -> Schema:
     head = await schemas.get(conn, schema_id)
     if head.is_deleted:
         raise Deleted(f"The schema {head.name!r} is deleted, so no version of it can be applied.")
     return head
 
 
-async def _version(conn: Connection, head: SchemaRow, revid: UUID | None) -> SchemaRow:
+async def _version(conn: Connection, head: Schema, revid: UUID | None) -> Schema:
     row = head if revid in (None, head.schema_revid) else await schemas.get_version(conn, revid or head.schema_revid)
-    if row.id != head.id or row.schema is None:
+    if row.id != head.id:
         raise NotFound("There is no such version of this schema.")
     return row

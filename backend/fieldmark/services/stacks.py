@@ -23,7 +23,7 @@ from fieldmark.services.schemas import check
 from fieldmark.stores import extractions, stacks
 from fieldmark.stores import schema_changes as changes_store
 from fieldmark.stores.library import schemas
-from fieldmark.stores.rows import SchemaRow
+from fieldmark.stores.rows import Schema
 
 MAX_READ_AT_ONCE: Final = 500
 """Rows that one call starts to read."""
@@ -61,7 +61,7 @@ async def create_samples(documents: DocumentService, database: Database, scope: 
 
 async def define_columns(
     conn: Connection, scope: Scope, stack_id: UUID, definitions: Sequence[ColumnDefinition]
-) -> SchemaRow:
+) -> Schema:
     """Set the columns of a stack: a schema of its own, named like the stack, or a new version of it. Raise NotFound,
     Invalid."""
     stack = await stacks.get_to_change(conn, stack_id)  # two first definitions would otherwise make two schemas
@@ -76,7 +76,7 @@ async def define_columns(
     return row
 
 
-async def _create_schema(conn: Connection, scope: Scope, name: str, schema: JsonObject) -> SchemaRow:
+async def _create_schema(conn: Connection, scope: Scope, name: str, schema: JsonObject) -> Schema:
     """Create a schema with this name, or with a number after it if the name is taken."""
     number, free_name = 1, name
     while await schemas.by_name(conn, scope.org_id, free_name) is not None:
@@ -102,7 +102,7 @@ async def start_rows(
     conn: Connection,
     scope: Scope,
     stack_id: UUID,
-    schema: SchemaRow,
+    schema: Schema,
     run_id: UUID,
     limit: int,
     document_id: UUID | None = None,
@@ -132,7 +132,7 @@ async def start_rows(
     return readings
 
 
-async def _start_row(conn: Connection, scope: Scope, schema: SchemaRow, row: stacks.RowToRead) -> RowReading | None:
+async def _start_row(conn: Connection, scope: Scope, schema: Schema, row: stacks.RowToRead) -> RowReading | None:
     """Prepare a row to be read. Return None if it only moves to the new columns. Raise NotFound."""
     if row.extraction_id is None:
         async with savepoint(conn):

@@ -24,7 +24,7 @@ from fieldmark.services.field_queries import unknown_field
 from fieldmark.services.table_marks import Mark, list_marks
 from fieldmark.stores import schema_changes, stacks, tables
 from fieldmark.stores.library import schemas
-from fieldmark.stores.rows import SchemaRow
+from fieldmark.stores.rows import Schema
 from fieldmark.stores.table_views import view_name, view_statement
 from fieldmark.stores.tables import ColumnTotal, RowKey, Table, TableGroup, TableRow, TableSummary
 
@@ -236,13 +236,13 @@ async def _open_table(conn: Connection, table_id: UUID, query: TableQuery) -> Ta
     )
 
 
-async def stale_columns(conn: Connection, schema: SchemaRow, columns: Sequence[str]) -> Mapping[UUID, Sequence[str]]:
+async def stale_columns(conn: Connection, schema: Schema, columns: Sequence[str]) -> Mapping[UUID, Sequence[str]]:
     """Return, for each version of a schema that extractions use, the columns that differ in the latest version."""
     stale: dict[UUID, Sequence[str]] = {schema.schema_revid: []}
     older = await schema_changes.followed_versions(
         conn, schema.id, schema.schema_revid, limit=_MAX_VERSIONS, max_counted=1
     )
     for version in older:
-        difference = await run_unqueued(compare_schemas, version.schema, schema.schema or {})
+        difference = await run_unqueued(compare_schemas, version.schema, schema.schema)
         stale[version.schema_revid] = [name for name in columns if difference.affects(paths.parse_pattern(name))]
     return stale

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, LiteralString
+from typing import Annotated, Final, LiteralString
 from uuid import UUID
 
+from pydantic import Field
+
 from fieldmark.db.pool import Connection
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.domain.permissions import Permission
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKeyRow:
-    id: UUID
+class ApiKey:
+    """An API key, without its secret."""
+
+    id: Annotated[UUID, Field(description="Recorded as the author of what the key writes.")]
     name: str
-    prefix: str
-    scopes: list[str]
-    created_by: UUID
+    prefix: Annotated[str, Field(description="The first characters of the key.", examples=["fm_0a1b2c3d"])]
+    scopes: list[Permission]
+    created_by: Annotated[UUID, Field(description="The person who created it. The key stops working if they leave.")]
     created_at: datetime
     expires_at: datetime | None
-    last_used_at: datetime | None
+    last_used_at: Annotated[datetime | None, Field(description="Accurate to the minute.")]
     revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey(ApiKey):
+    """A new API key with its secret."""
+
+    key: Annotated[str, Field(description="The secret. It is returned only once.", examples=["fm_0a1b2c3d_…"])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +86,18 @@ async def add(
     return KeySecret(UUID(row["made"]["id"]), row["made"]["key"])
 
 
-async def find(conn: Connection, key_id: UUID) -> ApiKeyRow | None:
-    return await fetch_one(conn, ApiKeyRow, f"select {_COLUMNS} from public.api_keys where id = %s", (key_id,))
+async def find(conn: Connection, key_id: UUID) -> ApiKey | None:
+    return await fetch_one(conn, ApiKey, f"select {_COLUMNS} from public.api_keys where id = %s", (key_id,))
 
 
-async def list_keys(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> RowPage[ApiKeyRow]:
+async def list_keys(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> ListPage[ApiKey]:
     """Return a page of an organisation's keys, newest first. Owners see all keys, members their own."""
     request = PageRequest("keys", limit, before)
     query = f"""
         select {_COLUMNS} from public.api_keys
         where {" and ".join(["org_id = %(org)s", *request.conditions()])}
         order by created_at desc, id desc limit %(limit)s"""
-    return request.page(await fetch_all(conn, ApiKeyRow, query, {"org": org_id, **request.parameters()}))
+    return request.page(await fetch_all(conn, ApiKey, query, {"org": org_id, **request.parameters()}))
 
 
 async def revoke(conn: Connection, key_id: UUID) -> datetime:

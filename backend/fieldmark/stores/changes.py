@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
+
+from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import ChangeType
@@ -13,14 +15,22 @@ from fieldmark.stores.rows import large_rows, value_of
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """A published change. `data` is what it is about, as it is now."""
+class Change:
+    """Something that happened."""
 
-    id: UUID
-    number: int
+    id: Annotated[UUID, Field(description="Also the `webhook-id` of its deliveries.")]
+    number: Annotated[int, Field(description="Its position in the feed of the organisation: 1, 2, 3 …")]
     type: ChangeType
     created_at: datetime
-    data: dict[str, Any]
+    data: Annotated[
+        dict[str, Any],
+        Field(
+            description="The ids (`document_id`, `extraction_id`, `run_id`, `stack_id`) and what they stand for, as it "
+            "is now: `document` with your `external_id` and `metadata`; `extraction` with `fields`, the "
+            "`initial_fields` as the agent wrote them, and the `edits` by people; `run`; `table`. What is deleted is "
+            "left out."
+        ),
+    ]
 
 
 async def publish(conn: Connection) -> int:
@@ -34,11 +44,11 @@ async def last_number(conn: Connection, org_id: UUID) -> int:
 
 async def list_after(
     conn: Connection, org_id: UUID, after: int, *, types: list[ChangeType], limit: int
-) -> list[ChangeRow]:
+) -> list[Change]:
     """Return published changes with higher numbers, the lowest first."""
     query = """
         select c.id, c.number, c.type, c.created_at, private.change_data(c) as data from public.changes as c
         where c.org_id = %(org)s and c.number > %(after)s and (%(types)s::text[] = '{}' or c.type = any (%(types)s))
         order by c.number limit %(limit)s"""
     parameters = {"org": org_id, "after": after, "types": [str(one) for one in types], "limit": limit}
-    return await large_rows(conn, ChangeRow, query, parameters)
+    return await large_rows(conn, Change, query, parameters)

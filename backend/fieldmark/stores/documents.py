@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Annotated, Any, LiteralString
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import DocumentOrder, DocumentStage, DocumentStatus
 from fieldmark.errors import Conflict, DocumentFailed, ExternalIdTaken, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import OffsetPageRequest, PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, OffsetPageRequest, PageRequest
 from fieldmark.stores.rows import (
     SHOWN_EXTRACTION,
     Conditions,
@@ -367,7 +368,7 @@ async def list_documents(
     filters: DocumentListFilter | None = None,
     sort: DocumentOrder | None = None,
     descending: bool = False,
-) -> RowPage[DocumentRow]:
+) -> ListPage[DocumentRow]:
     """Return a page of documents, newest first, or in the order `sort`. Raise Invalid for an invalid cursor."""
     filters = filters or DocumentListFilter()
     given = {"org": org_id, **asdict(filters)}
@@ -395,10 +396,10 @@ async def list_documents(
 
 @dataclass(frozen=True, slots=True)
 class DocumentTable:
-    """A table that a document is in: of a stack, or of a schema without a stack."""
+    """A table that a document is in."""
 
     table_id: UUID
-    is_stack: bool
+    is_stack: Annotated[bool, Field(description="Whether it is the table of a stack, or that of a schema.")]
     name: str
 
 

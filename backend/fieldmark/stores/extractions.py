@@ -19,7 +19,7 @@ from fieldmark.domain.field_order import FieldOrder
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.stores.library import prompts
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import (
     SHOWN_EXTRACTION,
     Conditions,
@@ -29,8 +29,8 @@ from fieldmark.stores.rows import (
     FieldChange,
     Fields,
     LockedRow,
-    PastExtractionRow,
-    PromptRow,
+    PastExtraction,
+    Prompt,
     active_conditions,
     fetch_all,
     fetch_one,
@@ -93,7 +93,7 @@ def _in_order(row_class: Callable[..., T]) -> Callable[..., T]:
 
 
 _CURRENT: Final = _in_order(CurrentRow)
-_PAST: Final = _in_order(PastExtractionRow)
+_PAST: Final = _in_order(PastExtraction)
 
 
 async def current_of(conn: Connection, document_id: UUID) -> CurrentRow | None:
@@ -144,13 +144,13 @@ async def schema_to_extract(
         return await value_of(conn, query, (org_id, prompt_revid, schema_revid))
 
 
-async def find_prompt(conn: Connection, extraction_id: UUID) -> PromptRow | None:
+async def find_prompt(conn: Connection, extraction_id: UUID) -> Prompt | None:
     """Return the version of the prompt that an extraction was made with, or None."""
     revid = await value_of(conn, "select prompt_revid from public.extractions where id = %s", (extraction_id,))
     return None if revid is None else await prompts.get_version(conn, revid)
 
 
-async def find_schema_and_prompt(conn: Connection, extraction_id: UUID) -> tuple[Fields | None, PromptRow | None]:
+async def find_schema_and_prompt(conn: Connection, extraction_id: UUID) -> tuple[Fields | None, Prompt | None]:
     """Return the schema and the version of the prompt that an extraction was made with, or None for each."""
     cursor = await conn.execute("select schema, prompt_revid from public.extractions where id = %s", (extraction_id,))
     row = await cursor.fetchone()
@@ -321,7 +321,7 @@ async def list_extractions(
     limit: int,
     before: str | None = None,
     filters: ExtractionFilter | None = None,
-) -> RowPage[ExtractionSummaryRow]:
+) -> ListPage[ExtractionSummaryRow]:
     filters = filters or ExtractionFilter()
     request = PageRequest("extractions", limit, before)
     conditions: Conditions = {
@@ -353,7 +353,7 @@ async def list_extractions(
     return request.page(rows)
 
 
-async def get_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtractionRow:
+async def get_version(conn: Connection, extraction_id: UUID, version: int) -> PastExtraction:
     """Return the fields of a version. Raise NotFound if the extraction or the version does not exist."""
     rows = await large_rows(
         conn,
@@ -369,7 +369,7 @@ async def get_version(conn: Connection, extraction_id: UUID, version: int) -> Pa
     )
     if not rows:
         raise NotFound(_NOT_FOUND)
-    if rows[0].extracted_fields is None:
+    if not 0 <= version <= rows[0].latest_version:
         raise NotFound(f"Version {version} does not exist. This extraction has versions 0 to {rows[0].latest_version}.")
     return rows[0]
 

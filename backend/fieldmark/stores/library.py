@@ -15,19 +15,30 @@ from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import PageRequest, RowPage
-from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow, active_conditions, large_rows, ordered_json, value_of
+from fieldmark.stores.paging import ListPage, PageRequest
+from fieldmark.stores.rows import (
+    Prompt,
+    Schema,
+    SchemaVersion,
+    Tag,
+    active_conditions,
+    large_rows,
+    ordered_json,
+    value_of,
+)
 
 GREY: Final = "#808080"
 
-Row = TypeVar("Row", SchemaRow, PromptRow, TagRow)
-Versioned = TypeVar("Versioned", SchemaRow, PromptRow)
+Row = TypeVar("Row", Schema, Prompt, Tag)
+Versioned = TypeVar("Versioned", Schema, Prompt)
+Listed = TypeVar("Listed", SchemaVersion, Prompt, Tag)
+"""A row of a list. A schema's text may be long, so lists leave it out."""
 
 _ITEM: Final[LiteralString] = """i.id, i.created_by, i.created_at, i.deleted_at is not null as is_deleted,
     private.is_proposed(i.run_id) as is_proposed"""
 
 
-class NamedItems(Generic[Row]):
+class NamedItems(Generic[Row, Listed]):
     """The schemas, prompts or tags of an organisation. `columns` are SQL columns of `i`, the item, and `v`, its
     version. `filters` are the conditions of `list_page` by parameter name."""
 
@@ -35,13 +46,16 @@ class NamedItems(Generic[Row]):
         self,
         kind: LiteralString,
         row_class: type[Row],
+        list_class: type[Listed],
         columns: LiteralString,
         latest: LiteralString,
         filters: dict[str, LiteralString] | None = None,
     ) -> None:
         self.kind: LiteralString = kind
         self._row_class = row_class
+        self._list_class = list_class
         self._columns: LiteralString = f"{_ITEM}, {columns}"
+        self._list_columns: LiteralString = self._columns.replace("v.schema,", "")
         self._latest: LiteralString = latest
         self._filters: dict[str, LiteralString] = {
             "name_contains": "position(lower(%(name_contains)s) in lower(i.name)) > 0",
@@ -73,19 +87,17 @@ class NamedItems(Generic[Row]):
 
     async def list_page(
         self, conn: Connection, scope: Scope, *, limit: int, before: str | None = None, **filters: str | UUID | None
-    ) -> RowPage[Row]:
+    ) -> ListPage[Listed]:
         """Return a page of the organisation's items in their latest versions, newest first. `name` is the full name,
         `name_contains` a part of it. Raise Invalid for an invalid cursor."""
         request = PageRequest(f"{self.kind}s", limit, before)
         where: list[LiteralString] = ["i.org_id = %(org)s", "i.deleted_at is null"]
         where += active_conditions({self._filters[name]: value for name, value in filters.items()})
         where += request.conditions("i.created_at, i.id")
-        # A schema's text may be long, so lists leave it out.
-        columns = self._columns.replace("v.schema,", "null::json as schema,")
-        query: LiteralString = f"""select {columns} from {self._latest} where {" and ".join(where)}
+        query: LiteralString = f"""select {self._list_columns} from {self._latest} where {" and ".join(where)}
             order by i.created_at desc, i.id desc limit %(limit)s"""
         parameters = {**filters, "org": scope.org_id, **request.parameters()}
-        return request.page(await self._rows(conn, query, parameters))
+        return request.page(await large_rows(conn, self._list_class, query, parameters))
 
     async def remove(self, conn: Connection, item_id: UUID) -> dict[str, int]:
         """Hide an item. Return how many rows refer to it, by kind. Raise NotFound."""
@@ -111,13 +123,14 @@ class NamedItems(Generic[Row]):
         return row
 
 
-class VersionedItems(NamedItems[Versioned]):
+class VersionedItems(NamedItems[Versioned, Listed]):
     """Items with a version history: schemas or prompts."""
 
     def __init__(
         self,
         kind: LiteralString,
         row_class: type[Versioned],
+        list_class: type[Listed],
         columns: LiteralString,
         filters: dict[str, LiteralString] | None = None,
     ) -> None:
@@ -127,7 +140,7 @@ class VersionedItems(NamedItems[Versioned]):
             v.number = (select max(number) from {versions} where {kind}_id = i.id) as is_latest"""
         latest: LiteralString = f"""public.{kind}s as i cross join lateral (
             select * from {versions} where {kind}_id = i.id order by number desc limit 1) as v"""
-        super().__init__(kind, row_class, columns, latest, filters)
+        super().__init__(kind, row_class, list_class, columns, latest, filters)
         self._all: LiteralString = f"public.{kind}s as i join {versions} as v on v.{kind}_id = i.id"
 
     async def get_version(self, conn: Connection, revid: UUID) -> Versioned:
@@ -148,12 +161,13 @@ class VersionedItems(NamedItems[Versioned]):
 
     async def versions(
         self, conn: Connection, item_id: UUID, *, limit: int = 1000, before: int | None = None
-    ) -> list[Versioned]:
+    ) -> list[Listed]:
         """Return the newest `limit` versions of an item, or those before a number. Raise NotFound."""
-        columns = self._columns.replace("v.schema,", "null::json as schema,")
-        query: LiteralString = f"""select {columns} from {self._all} where i.id = %s and v.number < %s
+        query: LiteralString = f"""select {self._list_columns} from {self._all} where i.id = %s and v.number < %s
             order by v.number desc limit %s"""
-        rows = await self._rows(conn, query, (item_id, 2**31 - 1 if before is None else before, limit))
+        rows = await large_rows(
+            conn, self._list_class, query, (item_id, 2**31 - 1 if before is None else before, limit)
+        )
         if not rows:
             await self.get(conn, item_id)
         return rows
@@ -164,8 +178,8 @@ class VersionedItems(NamedItems[Versioned]):
         return await value_of(conn, query, (revid,))
 
 
-class _Schemas(VersionedItems[SchemaRow]):
-    async def create(self, conn: Connection, org_id: UUID, name: str, schema: JsonObject) -> SchemaRow:
+class _Schemas(VersionedItems[Schema, SchemaVersion]):
+    async def create(self, conn: Connection, org_id: UUID, name: str, schema: JsonObject) -> Schema:
         """Create a schema from a validated JSON Schema. Raise NameTaken, Invalid."""
         return await self.get_version(conn, await self._call(conn, "create", (org_id, name, ordered_json(schema))))
 
@@ -177,7 +191,7 @@ class _Schemas(VersionedItems[SchemaRow]):
         name: str | None = None,
         schema: JsonObject | None = None,
         revid: UUID | None = None,
-    ) -> SchemaRow:
+    ) -> Schema:
         """Add a version and return it, or the latest if nothing changes. None keeps the name or the (checked) schema.
         `revid` is the version that the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
         values = schema_id, name, None if schema is None else ordered_json(schema), revid
@@ -200,34 +214,30 @@ class PromptText:
         return self.name, self.content, self.schema_id, self.model, list(self.tag_ids)
 
 
-class _Prompts(VersionedItems[PromptRow]):
-    async def create(self, conn: Connection, org_id: UUID, text: PromptText) -> PromptRow:
+class _Prompts(VersionedItems[Prompt, Prompt]):
+    async def create(self, conn: Connection, org_id: UUID, text: PromptText) -> Prompt:
         """Create a prompt. Raise NotFound for its schema, its version or a tag, NameTaken, Invalid."""
         values = org_id, *text.validated(), text.schema_version
         return await self.get_version(conn, await self._call(conn, "create", values))
 
-    async def update(
-        self, conn: Connection, prompt_id: UUID, text: PromptText, *, revid: UUID | None = None
-    ) -> PromptRow:
+    async def update(self, conn: Connection, prompt_id: UUID, text: PromptText, *, revid: UUID | None = None) -> Prompt:
         """Add a version with this text and return it, or the latest if nothing changes. `revid` is the version that
         the caller saw. Raise NotFound, NameTaken, VersionChanged, Invalid."""
         values = prompt_id, *text.validated(), revid, text.schema_version
         return await self.get_version(conn, await self._call(conn, "update", values))
 
 
-class _Tags(NamedItems[TagRow]):
-    async def create(self, conn: Connection, org_id: UUID, name: str, color: str = GREY) -> TagRow:
+class _Tags(NamedItems[Tag, Tag]):
+    async def create(self, conn: Connection, org_id: UUID, name: str, color: str = GREY) -> Tag:
         """Create a tag. Raise NameTaken, Invalid."""
         return await self.get(conn, await self._call(conn, "create", (org_id, name, color)))
 
-    async def update(
-        self, conn: Connection, tag_id: UUID, *, name: str | None = None, color: str | None = None
-    ) -> TagRow:
+    async def update(self, conn: Connection, tag_id: UUID, *, name: str | None = None, color: str | None = None) -> Tag:
         """Change a tag's name or color. Raise NotFound, NameTaken, Invalid."""
         await self._call(conn, "update", (tag_id, name, color))
         return await self.get(conn, tag_id)
 
-    async def by_document(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[TagRow]]:
+    async def by_document(self, conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, list[Tag]]:
         """Return the tags of each document, sorted by name. Documents without tags are left out."""
         cursor = await conn.execute(
             f"""select d.document_id, {self._columns} from public.document_tags as d join {self._latest}
@@ -235,9 +245,9 @@ class _Tags(NamedItems[TagRow]):
                 where d.document_id = any(%s) and i.deleted_at is null order by lower(i.name), i.id""",
             (list(document_ids),),
         )
-        found: dict[UUID, list[TagRow]] = {}
+        found: dict[UUID, list[Tag]] = {}
         for row in await cursor.fetchall():
-            found.setdefault(row.pop("document_id"), []).append(TagRow(**row))
+            found.setdefault(row.pop("document_id"), []).append(Tag(**row))
         return found
 
     async def change_document_tags(
@@ -254,10 +264,11 @@ class _Tags(NamedItems[TagRow]):
         await self.change_document_tags(conn, document_id, add=added, remove=list(current - set(tag_ids)))
 
 
-schemas: Final = _Schemas("schema", SchemaRow, "v.schema")
+schemas: Final = _Schemas("schema", Schema, SchemaVersion, "v.schema")
 prompts: Final = _Prompts(
     "prompt",
-    PromptRow,
+    Prompt,
+    Prompt,
     "v.content, v.schema_id, v.schema_version, v.model, v.tag_ids,"
     " private.schema_revid_of(v.schema_id, v.schema_version) as schema_revid",
     {
@@ -267,4 +278,4 @@ prompts: Final = _Prompts(
         " where t.document_id = %(document_id)s)",
     },
 )
-tags: Final = _Tags("tag", TagRow, "i.name, i.color", "public.tags as i")
+tags: Final = _Tags("tag", Tag, Tag, "i.name, i.color", "public.tags as i")

@@ -14,7 +14,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.errors import Conflict, NotFound, OwnerNeeded
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
@@ -144,7 +144,7 @@ async def get(conn: Connection, org_id: UUID) -> Organisation:
 
 async def list_of_user(
     conn: Connection, user_id: UUID, *, limit: int, before: str | None = None
-) -> RowPage[Organisation]:
+) -> ListPage[Organisation]:
     """Return a page of a user's organisations, newest first. The query starts at the memberships, which have an index:
     with row policies alone it would read every organisation."""
     request = PageRequest("organisations", limit, before)
@@ -181,7 +181,7 @@ async def delete(conn: Connection, org_id: UUID) -> None:
     await conn.execute("select public.delete_organisation(%s)", (org_id,))
 
 
-async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> RowPage[Member]:
+async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> ListPage[Member]:
     request = PageRequest("members", limit, before)
     query = f"""
         select {_MEMBER}
@@ -227,7 +227,7 @@ async def invite(
     return InvitationToken(UUID(made["id"]), made["token"])
 
 
-async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> RowPage[Invitation]:
+async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> ListPage[Invitation]:
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("invitations", limit, before)
     query = f"""
@@ -239,7 +239,7 @@ async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str
 
 async def setting_changes(
     conn: Connection, org_id: UUID, *, limit: int, before: str | None = None
-) -> RowPage[SettingChange]:
+) -> ListPage[SettingChange]:
     """Return a page of the changes to an organisation's settings, newest first. Raise OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     request = PageRequest("setting_changes", limit, before)

@@ -9,8 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, LiteralString, Protocol, TypeVar
+from typing import Annotated, Any, Generic, LiteralString, Protocol, TypeVar
 from uuid import UUID
+
+from pydantic import Field
 
 from fieldmark.errors import Invalid
 from fieldmark.stores.rows import Position
@@ -27,6 +29,7 @@ class ListedRow(Protocol):
     def id(self) -> UUID: ...
 
 
+Item = TypeVar("Item")
 Row = TypeVar("Row", bound=ListedRow)
 
 
@@ -60,11 +63,19 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class RowPage(Generic[Row]):
-    """A page of a list. `next` is the cursor of the next page, None on the last page."""
+class ListPage(Generic[Item]):
+    """A page of a list, newest first."""
 
-    items: Sequence[Row]
-    next: str | None
+    items: Sequence[Item]
+    next: Annotated[str | None, Field(description="Pass it as `before` to get the next page. null at the end.")]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedListPage(Generic[Item]):
+    """A page of a numbered list, highest number first."""
+
+    items: Sequence[Item]
+    next: Annotated[int | None, Field(description="Pass it as `before` to get the next page. null at the end.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +96,11 @@ class PageRequest:
         position = {} if self.before is None else Cursor.parse(self.before, self.kind).position._asdict()
         return {"limit": self.limit + 1, **position}
 
-    def page(self, rows: Sequence[Row]) -> RowPage[Row]:
+    def page(self, rows: Sequence[Row]) -> ListPage[Row]:
         if len(rows) <= self.limit:
-            return RowPage(rows, None)
+            return ListPage(rows, None)
         last = rows[self.limit - 1]
-        return RowPage(rows[: self.limit], str(Cursor(self.kind, Position(last.created_at, last.id))))
+        return ListPage(rows[: self.limit], str(Cursor(self.kind, Position(last.created_at, last.id))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +115,9 @@ class OffsetPageRequest:
         """Return the parameters of the statement, as `PageRequest`. Raise Invalid for an invalid cursor."""
         return {"limit": self.limit + 1, "offset": self._offset()}
 
-    def page(self, rows: Sequence[Row]) -> RowPage[Row]:
+    def page(self, rows: Sequence[Row]) -> ListPage[Row]:
         following = str(self._offset() + self.limit) if len(rows) > self.limit else None
-        return RowPage(rows[: self.limit], following)
+        return ListPage(rows[: self.limit], following)
 
     def _offset(self) -> int:
         if self.before is not None and not re.fullmatch(r"[0-9]{1,7}", self.before, re.ASCII):

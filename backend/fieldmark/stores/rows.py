@@ -8,7 +8,19 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial
-from typing import Annotated, Any, Final, Literal, LiteralString, NamedTuple, TypeAlias, TypeVar, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    LiteralString,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncCursor
@@ -16,7 +28,7 @@ from psycopg.abc import Buffer, QueryNoTemplate
 from psycopg.adapt import Loader
 from psycopg.rows import DictRow, class_row, tuple_row
 from psycopg.types.json import Json, Jsonb
-from pydantic import Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue
 
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
@@ -34,6 +46,9 @@ SHOWN_EXTRACTION: LiteralString = """from public.extractions as e where e.status
     order by e.precedence, e.created_at desc, e.id desc limit 1"""
 """Selects a document's shown extraction among those that match `which`: its current one, or else a suggestion."""
 
+ALL_REQUIRED: Final = ConfigDict(json_schema_serialization_defaults_required=True)
+"""Configuration of a row that is a response: its OpenAPI schema requires also fields that have a default."""
+
 T = TypeVar("T")
 
 
@@ -47,7 +62,7 @@ async def cursor_of(
     query: QueryNoTemplate,
     parameters: Sequence[Any] | dict[str, Any] | None = None,
 ) -> AsyncCursor[T]:
-    """Execute a statement whose rows become a dataclass. Fields of an enum type are converted."""
+    """Execute a statement whose rows become a dataclass. Fields that are an enum, or a list of one, are converted."""
     cursor = conn.cursor(row_factory=class_row(_maker(row_class)))
     await cursor.execute(query, parameters)
     return cursor
@@ -143,16 +158,24 @@ def _maker(row_class: Any) -> Any:
     if not isinstance(row_class, type):
         return row_class
     hints = get_type_hints(row_class)
-    enums: Final = {name: kind for name, kind in hints.items() if isinstance(kind, type) and issubclass(kind, StrEnum)}
-    if not enums:
+    enums: Final = {name: kind for name, kind in hints.items() if _is_enum(kind)}
+    of_lists = {name: get_args(kind)[0] for name, kind in hints.items() if get_origin(kind) is list}
+    lists: Final = {name: kind for name, kind in of_lists.items() if _is_enum(kind)}
+    if not enums and not lists:
         return row_class
 
     def make(**values: Any) -> Any:
         for name, kind in enums.items():
             values[name] = kind(values[name])
+        for name, kind in lists.items():
+            values[name] = [kind(one) for one in values[name]]
         return row_class(**values)
 
     return make
+
+
+def _is_enum(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +228,12 @@ class NewChildDocument:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page. With `is_xml`: an embedded e-invoice (XML), as paths and values, that isn't printed."""
+    """The text of a page."""
 
     number: int
     text: str
-    is_xml: bool
+    is_xml: Annotated[bool, Field(exclude=True)]
+    """Whether it is an embedded e-invoice (XML), as paths and values, that isn't printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,15 +302,15 @@ class ExtractionSummaryRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PastExtractionRow:
-    """The fields of an earlier version. `extracted_fields` is None if there is no such version."""
+class PastExtraction:
+    """The fields at an earlier version. Scores, evidence, locks and proposals exist only for the current version."""
 
     id: UUID
     document_id: UUID
     version: int
     latest_version: int
-    extracted_fields: Fields | None
-    changed_at: datetime
+    extracted_fields: dict[str, Any]
+    changed_at: Annotated[datetime, Field(description="When this version was created.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,29 +391,41 @@ class Position(NamedTuple):
     id: UUID
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRow:
-    """A version of a schema or prompt. `id` and `created_at` are the item's, `number` and `changed_at` the version's.
-    `is_proposed`: an agent created the item automatically, and no one has accepted it yet."""
+IsDeleted: TypeAlias = Annotated[
+    bool, Field(description="Hidden from lists and from new use.", serialization_alias="deleted")
+]
+IsProposed: TypeAlias = Annotated[
+    bool,
+    Field(description="An agent created it, and no person has accepted it yet.", serialization_alias="proposed"),
+]
 
-    id: UUID
-    number: int
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version:
+    id: Annotated[UUID, Field(description="The id of the schema or prompt, the same for all its versions.")]
+    number: Annotated[int, Field(description="The number of the version, from 1.")]
     name: str
-    created_by: UUID | None
-    created_at: datetime
-    changed_by: UUID | None
-    changed_at: datetime
-    is_latest: bool
-    is_deleted: bool
-    is_proposed: bool
+    created_by: Annotated[UUID | None, Field(description="The creator of the first version. null: no longer a member.")]
+    created_at: Annotated[datetime, Field(description="When the first version was created.")]
+    changed_by: Annotated[UUID | None, Field(description="The creator of this version. null: no longer a member.")]
+    changed_at: Annotated[datetime, Field(description="When this version was created.")]
+    is_latest: Annotated[bool, Field(description="Whether this is the latest version.", serialization_alias="latest")]
+    is_deleted: IsDeleted
+    is_proposed: IsProposed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaRow(VersionRow):
-    """A version of a schema. `schema` is left out of lists."""
+class SchemaVersion(_Version):
+    """A version of a schema, without its text."""
 
-    schema_revid: UUID
-    schema: Fields | None
+    schema_revid: Annotated[UUID, Field(description="The id of this version, which never changes.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema(SchemaVersion):
+    """A version of a schema."""
+
+    schema: Annotated[dict[str, Any], Field(description="The JSON Schema.")]
 
     @property
     def revid(self) -> UUID:
@@ -397,17 +433,20 @@ class SchemaRow(VersionRow):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRow(VersionRow):
-    """A version of a prompt. `schema_version` is the pinned version of its schema, None for the latest. `schema_revid`
-    is the version that it uses now."""
+class Prompt(_Version):
+    """A version of a prompt."""
 
-    prompt_revid: UUID
-    content: str
-    schema_id: UUID | None
-    schema_version: int | None
-    schema_revid: UUID | None
-    model: str | None
-    tag_ids: list[UUID]
+    prompt_revid: Annotated[UUID, Field(description="The id of this version, which never changes.")]
+    content: Annotated[str, Field(description="Instructions for the agent.")]
+    schema_id: Annotated[UUID | None, Field(description="The prompt's schema.")]
+    schema_version: Annotated[
+        int | None, Field(description="The version that it is pinned to. null: it follows the latest.")
+    ]
+    schema_revid: Annotated[
+        UUID | None, Field(description="The version of the schema that an extraction with it uses now.")
+    ]
+    model: Annotated[str | None, Field(description="null: the service's model.")]
+    tag_ids: Annotated[list[UUID], Field(description="The prompt is for documents with one of these tags.")]
 
     @property
     def revid(self) -> UUID:
@@ -415,13 +454,13 @@ class PromptRow(VersionRow):
 
 
 @dataclass(frozen=True, slots=True)
-class TagRow:
-    """A tag. `color` is `#` and six hexadecimal digits. `is_proposed` is as in `VersionRow`."""
+class Tag:
+    """A tag of the organisation."""
 
     id: UUID
     name: str
-    color: str
-    created_by: UUID | None
+    color: Annotated[str, Field(examples=["#1e90ff"])]
+    created_by: Annotated[UUID | None, Field(description="The creator. null: no longer a member.")]
     created_at: datetime
-    is_deleted: bool
-    is_proposed: bool
+    is_deleted: IsDeleted
+    is_proposed: IsProposed

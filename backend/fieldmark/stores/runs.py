@@ -22,7 +22,7 @@ from fieldmark.domain.statuses import Approval, RunError, RunStatus
 from fieldmark.errors import IdempotencyKeyReused, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.channels import notify_of_events
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
@@ -313,7 +313,7 @@ async def list_runs(
     limit: int,
     before: str | None = None,
     filters: RunFilter | None = None,
-) -> RowPage[RunRow]:
+) -> ListPage[RunRow]:
     """Return a page of runs with a status (None: any), newest first: the user's own, unless the filter says otherwise.
     `awaiting_approval` includes runs of other users that this user decides. Raise Invalid for an invalid cursor."""
     request = PageRequest("runs", limit, before)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import fetch_all, value_of
 
 FOLLOWERS: Final = "schema changes"
@@ -79,7 +79,7 @@ async def followers(
     among: Sequence[UUID] | None = None,
     limit: int,
     before: str | None = None,
-) -> RowPage[FollowerRow]:
+) -> ListPage[FollowerRow]:
     """Return a page of the extractions that use a version of a schema, newest first. Those with the version
     `other_than` are left out. With `among`, only these extractions are returned. Raise Invalid for an invalid
     cursor."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Final, LiteralString
+from typing import Annotated, Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import errors
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
 from fieldmark.db.worker_thread import run_in_thread
@@ -23,9 +23,9 @@ from fieldmark.domain.statuses import RowStatus, RunStatus
 from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import schemas
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.rows import Fields, SchemaRow, fetch_all, large_rows, value_of
+from fieldmark.stores.rows import Fields, Schema, fetch_all, large_rows, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class StackRow:
     name: str
     created_by: UUID
     created_at: datetime
-    schema: SchemaRow | None
+    schema: Schema | None
     is_schema_deleted: bool
     columns: list[ColumnDefinition]
     row_path: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class StackRun:
+class NewestRun:
     """The newest run of the agent on a stack."""
 
     run_id: UUID
@@ -61,7 +61,7 @@ class StackProgress:
     counts: Mapping[RowStatus, int]
     unreadable: int
     cost_usd: Decimal | None
-    run: StackRun | None
+    run: NewestRun | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ async def get_to_change(conn: Connection, stack_id: UUID) -> StackRow:
 
 async def list_page(
     conn: Connection, scope: Scope, *, limit: int, before: str | None = None, name: str | None = None
-) -> RowPage[StackRow]:
+) -> ListPage[StackRow]:
     """Return a page of the organisation's stacks, newest first. `name`: only the stack of this name. Raise Invalid for
     an invalid cursor."""
     request = PageRequest("stacks", limit, before)
@@ -256,7 +256,7 @@ async def progress(conn: Connection, stack_ids: Sequence[UUID]) -> dict[UUID, St
         counted = await _count_states(conn, stack_ids)
     found: dict[UUID, StackProgress] = {}
     for row in counted:
-        run = None if row["run_id"] is None else StackRun(row["run_id"], row["task"], RunStatus(row["status"]))
+        run = None if row["run_id"] is None else NewestRun(row["run_id"], row["task"], RunStatus(row["status"]))
         counts = {RowStatus(state): rows for state, rows in row["counts"].items()}
         found[row["id"]] = StackProgress(counts, row["unreadable"], row["cost_usd"], run)
     return found
@@ -354,22 +354,22 @@ async def rows_to_read(conn: Connection, stack_id: UUID, run_id: UUID, limit: in
 
 @dataclass(frozen=True, slots=True)
 class ReplacedValue:
-    """A value that a run replaced or removed. `id` is that of the change. `new` is None if it was removed. `version` is
-    the extraction's now, and `now` its value: `is_current` if it is still the run's, `is_restored` if it is the old one
-    again, `is_locked` if a person set or confirmed it."""
+    """A value of a row that the agent replaced, with the old and the new value. To restore the old one, set it with
+    `PATCH /api/extractions/{id}/fields`."""
 
-    id: int
+    id: Annotated[int, Field(exclude=True)]
+    """The id of the change."""
     document_id: UUID
     filename: str
     extraction_id: UUID
-    version: int
+    version: Annotated[int, Field(description="The extraction's version now. Send it as If-Match.")]
     path: str
     old: JsonValue
-    new: JsonValue
-    now: JsonValue
-    is_current: bool
-    is_restored: bool
-    is_locked: bool
+    new: Annotated[JsonValue, Field(description="null: it was removed.")]
+    now: Annotated[JsonValue, Field(description="The value of the row now. null: none.")]
+    is_current: Annotated[bool, Field(description="Whether the new value is still the value of the row.")]
+    is_restored: Annotated[bool, Field(description="Whether the old value is the value of the row again.")]
+    is_locked: Annotated[bool, Field(description="Whether a person set or confirmed the value of the row.")]
 
 
 # The changes of a stack's rows, each with the run of the stack that made it, itself or by a child run.

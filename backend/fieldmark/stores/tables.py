@@ -29,7 +29,7 @@ from fieldmark.stores.document_filters import (
     values_at,
 )
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.rows import ReasonField, SchemaRow, StatusField, large_rows, value_of
+from fieldmark.stores.rows import ReasonField, Schema, StatusField, large_rows, value_of
 
 # A document's current extraction under any version of the schema, complete or not.
 _SCHEMA: Final[LiteralString] = """
@@ -93,7 +93,7 @@ class Table:
     listed."""
 
     name: str
-    schema: SchemaRow | None
+    schema: Schema | None
     columns: Mapping[str, Column]
     rows: str | None = None
     stack_id: UUID | None = None

@@ -17,7 +17,7 @@ from fieldmark.domain.names import thread_title
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import Conflict, Forbidden, Invalid, NotFound
 from fieldmark.identity.scope import Scope
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import SHOWN_EXTRACTION, Conditions, active_conditions, fetch_all, fetch_one, value_of
 
 
@@ -124,7 +124,7 @@ class ThreadFilter:
 
 async def list_threads(
     conn: Connection, scope: Scope, filters: ThreadFilter, *, limit: int, before: str | None = None
-) -> RowPage[ThreadRow]:
+) -> ListPage[ThreadRow]:
     request = PageRequest("threads", limit, before)
     optional: Conditions = {
         "document_id = %(document_id)s": filters.document_id,
@@ -198,7 +198,7 @@ class TurnRow:
     waiting_agent: str | None
 
 
-async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | None = None) -> RowPage[TurnRow]:
+async def turns(conn: Connection, thread_id: UUID, *, limit: int, before: str | None = None) -> ListPage[TurnRow]:
     request = PageRequest("turns", limit, before)
     where = " and ".join(["thread_id = %(thread)s", "parent_run_id is null", *request.conditions()])
     rows = await fetch_all(

@@ -5,27 +5,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, LiteralString
+from typing import Annotated, Any, Final, Literal, LiteralString
 from uuid import UUID
+
+from pydantic import Field
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import ChangeType, DeliveryStatus
 from fieldmark.errors import NotFound
-from fieldmark.stores.paging import PageRequest, RowPage
+from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import fetch_all, fetch_one, large_rows, value_of
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookRow:
+class Webhook:
+    """A place where changes are sent."""
+
     id: UUID
     url: str
-    types: list[ChangeType]
+    types: Annotated[list[ChangeType], Field(description="None: all.")]
     is_enabled: bool
-    disabled_reason: str | None
-    failing_since: datetime | None
-    previous_secret_until: datetime | None
+    disabled_reason: Annotated[
+        Literal["failing", "gone"] | None,
+        Field(
+            description="Why the service disabled it: `failing` for five days, or the receiver answered 410 (`gone`)."
+        ),
+    ]
+    failing_since: Annotated[datetime | None, Field(description="Since when all attempts have failed.")]
+    previous_secret_until: Annotated[datetime | None, Field(description="Until when the replaced secret also signs.")]
     created_by: UUID | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookWithSecret(Webhook):
+    """A webhook with its new secret."""
+
+    secret: Annotated[
+        str,
+        Field(
+            description="Verifies that a request is from this service, by the Standard Webhooks rules. It is returned "
+            "only once.",
+            examples=["whsec_…"],
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +60,25 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryRow:
+class Delivery:
+    """A change that is sent to a webhook."""
+
     id: UUID
-    webhook_id: UUID
+    webhook_id: Annotated[UUID, Field(exclude=True)]
     change_id: UUID
     type: ChangeType
     status: DeliveryStatus
     attempts: int
     attempted_at: datetime | None
-    due_at: datetime | None
-    http_status: int | None
-    error_code: str | None
+    due_at: Annotated[datetime | None, Field(description="When it is sent next. null: not any more.")]
+    http_status: Annotated[int | None, Field(description="The receiver's status at the last attempt.")]
+    error_code: Annotated[
+        str | None,
+        Field(
+            description="Why the last attempt failed: `refused` or `redirected` by its status, `timeout`, "
+            "`unreachable`, `certificate`, `name_not_found`, or `address_refused` (it is private)."
+        ),
+    ]
     created_at: datetime
 
 
@@ -90,17 +121,17 @@ async def add_callback(conn: Connection, org_id: UUID, run_id: UUID, callback: C
     )
 
 
-async def list_webhooks(conn: Connection, org_id: UUID) -> list[WebhookRow]:
+async def list_webhooks(conn: Connection, org_id: UUID) -> list[Webhook]:
     """Return the webhooks of an organisation, newest first, without callbacks of requests."""
     query = f"""
         select {_COLUMNS} from public.webhooks where org_id = %s and run_id is null
         order by created_at desc, id desc"""
-    return await fetch_all(conn, WebhookRow, query, (org_id,))
+    return await fetch_all(conn, Webhook, query, (org_id,))
 
 
-async def get(conn: Connection, webhook_id: UUID) -> WebhookRow:
+async def get(conn: Connection, webhook_id: UUID) -> Webhook:
     """Return a webhook. Raise NotFound."""
-    row = await fetch_one(conn, WebhookRow, f"select {_COLUMNS} from public.webhooks where id = %s", (webhook_id,))
+    row = await fetch_one(conn, Webhook, f"select {_COLUMNS} from public.webhooks where id = %s", (webhook_id,))
     if row is None:
         raise NotFound(_MISSING)
     return row
@@ -144,7 +175,7 @@ async def test(conn: Connection, webhook_id: UUID) -> UUID:
 
 async def list_deliveries(
     conn: Connection, webhook_id: UUID, *, status: DeliveryStatus | None, limit: int, before: str | None
-) -> RowPage[DeliveryRow]:
+) -> ListPage[Delivery]:
     """Return a page of the deliveries of a webhook, newest first."""
     request = PageRequest("deliveries", limit, before)
     where = ["d.webhook_id = %(webhook)s", *request.conditions("d.created_at, d.id")]
@@ -157,7 +188,7 @@ async def list_deliveries(
         from public.webhook_deliveries as d join public.changes as c on c.id = d.change_id
         where {" and ".join(where)} order by d.created_at desc, d.id desc limit %(limit)s"""
     parameters = {"webhook": webhook_id, "status": status, **request.parameters()}
-    return request.page(await fetch_all(conn, DeliveryRow, query.encode(), parameters))
+    return request.page(await fetch_all(conn, Delivery, query.encode(), parameters))
 
 
 async def send_again(conn: Connection, webhook_id: UUID, delivery_id: UUID) -> None:

@@ -17,7 +17,7 @@ from fieldmark.agents.document.offline import answer
 from fieldmark.agents.document.tools.documents import DocumentTools
 from fieldmark.agents.document.tools.extraction import ChatExtractionTools
 from fieldmark.agents.document.tools.library import PromptTools, SchemaTools, TagTools
-from fieldmark.agents.spec import AgentSpec, Message, Prompt, RunStart, Task
+from fieldmark.agents.spec import AgentSpec, Briefing, Message, RunStart, Task
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approval, DocumentStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound
@@ -112,12 +112,12 @@ async def _find_readable_document(conn: Connection, document_id: UUID) -> Docume
     return document
 
 
-async def _brief_chat(conn: Connection, context: RunContext, given: ChatInput) -> Prompt:
+async def _brief_chat(conn: Connection, context: RunContext, given: ChatInput) -> Briefing:
     shown = await message_context(conn, Conversation.of(context), given.mentions, given.message)
     return DOCUMENT.text("chat", boundary=shown.boundary, context=shown.text, message=given.message.strip())
 
 
-async def _brief_auto_create(conn: Connection, context: RunContext, given: AutoCreateInput) -> Prompt:
+async def _brief_auto_create(conn: Connection, context: RunContext, given: AutoCreateInput) -> Briefing:
     proposal = await auto_creations.match_earlier_document(conn, context.scope, context.run_id, context.document_id)
     # (Read after `match_earlier_document`, which puts a matching document's schema and prompt into the working state.)
     shown = await message_context(conn, Conversation.of(context))

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.offline import answer
 from fieldmark.agents.extraction.tools import ExtractionTools, current_extraction
-from fieldmark.agents.spec import AgentSpec, Instructions, ItemName, Message, Prompt, RunStart, Task
+from fieldmark.agents.spec import AgentSpec, Briefing, Instructions, ItemName, Message, RunStart, Task
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
@@ -26,7 +26,7 @@ from fieldmark.services.extraction_sources import find_revid
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import documents, extractions
 from fieldmark.stores.library import prompts, schemas
-from fieldmark.stores.rows import ExtractionRow, PromptRow
+from fieldmark.stores.rows import ExtractionRow, Prompt
 from fieldmark.stores.runs import Subject
 from fieldmark.tools.context import RunContext
 from fieldmark.tools.documents import DocumentReader, FirstPart, first_part
@@ -189,7 +189,7 @@ async def _begin_correct(conn: Connection, scope: Scope, request: CorrectRequest
     return RunStart(Subject(extraction.document_id, request.extraction_id), CorrectInput(message=request.message))
 
 
-async def _brief_extract(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
+async def _brief_extract(conn: Connection, context: RunContext, given: ExtractInput) -> Briefing:
     if given.fields is not None:
         return await _brief_fields(conn, context, given)
     schema, prompt = await extractions.find_schema_and_prompt(conn, context.extraction_id)
@@ -202,7 +202,7 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
     return common.strip(), corrections + _document(part)
 
 
-async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Prompt:
+async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Briefing:
     """Return the first message of a run that is limited to some fields."""
     row = await extractions.find(conn, context.extraction_id)
     if row is None:
@@ -232,13 +232,13 @@ def _schema_text(schema: dict[str, Any] | None) -> str:
     return f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
 
 
-def _instructions_text(prompt: PromptRow | None, given: ExtractInput) -> str:
+def _instructions_text(prompt: Prompt | None, given: ExtractInput) -> str:
     """Return the text of the extraction's prompt and the instructions of the request."""
     instructions = "\n\n".join(filter(None, (prompt and prompt.content, given.instructions))).strip()
     return f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
 
 
-async def _brief_correct(conn: Connection, context: RunContext, given: CorrectInput) -> Prompt:
+async def _brief_correct(conn: Connection, context: RunContext, given: CorrectInput) -> Briefing:
     row = await extractions.find(conn, context.extraction_id)
     if row is None:
         raise Fenced("The extraction is gone.")

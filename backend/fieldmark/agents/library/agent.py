@@ -22,10 +22,10 @@ from fieldmark.agents.library.tools.submitting import SubmittingTools, answer_te
 from fieldmark.agents.spec import (
     MORE_TURNS,
     AgentSpec,
+    Briefing,
     CallTool,
     LastQuestion,
     Message,
-    Prompt,
     RunStart,
     Task,
 )
@@ -72,7 +72,7 @@ async def _begin(conn: Connection, scope: Scope, request: AskRequest) -> RunStar
     )
 
 
-async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prompt:
+async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Briefing:
     kept = await memory.recall(conn, Question.of(context))
     state: dict[str, JsonValue] = {
         name: kept[name] for name in ("active_documents", "conversation", "turns_left_out") if name in kept
@@ -89,7 +89,7 @@ async def _brief(conn: Connection, context: RunContext, given: AskInput) -> Prom
     )
 
 
-async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) -> Prompt | None:
+async def _prepare_last(context: RunContext, given: AskInput, call: CallTool) -> Briefing | None:
     """Search and read the best passages with the agent's tools. Return the last question about them, with what the run
     has cited and computed so far."""
     async with context.database.as_user(context.scope) as conn:

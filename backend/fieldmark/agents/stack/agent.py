@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fieldmark.agents.spec import AgentSpec, Instructions, Message, Prompt, RunStart, Task
+from fieldmark.agents.spec import AgentSpec, Briefing, Instructions, Message, RunStart, Task
 from fieldmark.agents.stack.offline import answer
 from fieldmark.agents.stack.tools import StackTools, columns_json, row_json
 from fieldmark.db.pool import Connection
@@ -97,13 +97,13 @@ async def _begin_correct(conn: Connection, scope: Scope, request: StackCorrectRe
     return RunStart(Subject(stack_id=request.stack_id), StackCorrectInput(message=request.message))
 
 
-async def _brief_stack(conn: Connection, context: RunContext, given: StackInput) -> Prompt:
+async def _brief_stack(conn: Connection, context: RunContext, given: StackInput) -> Briefing:
     words = (given.instructions or "").strip()
     instructions = f"<instructions>\n{words}\n</instructions>\n\n" if words else ""
     return STACK.text("fill").strip(), instructions + await _table_text(conn, context, words)
 
 
-async def _brief_correct(conn: Connection, context: RunContext, given: StackCorrectInput) -> Prompt:
+async def _brief_correct(conn: Connection, context: RunContext, given: StackCorrectInput) -> Briefing:
     table = await _table_text(conn, context, given.message)
     message = f"<message>\n{given.message.strip()}\n</message>"
     return STACK.text("correct").strip(), f"{table}\n\n{message}"

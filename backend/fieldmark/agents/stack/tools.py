@@ -26,7 +26,7 @@ from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import organisations, schema_changes, tool_calls
 from fieldmark.stores import stacks as stored
 from fieldmark.stores.extractions import fields_to_review
-from fieldmark.stores.rows import SchemaRow
+from fieldmark.stores.rows import Schema
 from fieldmark.stores.runs import RunRow, Subject
 from fieldmark.stores.stacks import RowToRead, StackTableRow
 from fieldmark.tools.context import RunContext
@@ -456,7 +456,7 @@ class StackTools:
         data = {"states": states}
         return ToolResult(f"The table is closed. {_states_text(data)}", "completed", data)
 
-    async def _schema(self, conn: Connection) -> SchemaRow:
+    async def _schema(self, conn: Connection) -> Schema:
         schema = (await stored.get(conn, self.stack_id)).schema
         if schema is None:
             raise ModelRetry("The table has no columns yet: call define_columns.", "no_columns")

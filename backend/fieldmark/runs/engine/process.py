@@ -27,7 +27,7 @@ from claude_agent_sdk import (
     SystemMessage,
 )
 
-from fieldmark.agents.spec import Prompt
+from fieldmark.agents.spec import Briefing
 from fieldmark.isolation import lease_user
 from fieldmark.runs.engine.binding import RunBinding
 from fieldmark.runs.engine.cli_attestation import COMMANDS, SandboxViolation, check_init, checked_messages
@@ -109,7 +109,7 @@ class CliProcess:
             os.chown(folder, lease.user, lease.user)
         return folder
 
-    async def converse(self, prompt: Prompt | None) -> AsyncIterator[Message]:
+    async def converse(self, prompt: Briefing | None) -> AsyncIterator[Message]:
         """Yield the CLI's replies to a prompt. Without a prompt the CLI continues where its conversation stopped.
 
         Afterwards `has_completed` is true if the last message is that of a completed run. Raise SandboxViolation if the
@@ -191,7 +191,7 @@ class CliProcess:
             return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
         return 0
 
-    async def _send(self, prompt: Prompt, *, as_text: bool) -> None:
+    async def _send(self, prompt: Briefing, *, as_text: bool) -> None:
         """Send a prompt. Unless `as_text`, the CLI may interpret it as a command: only for fixed prompts of ours."""
         message: dict[str, Any] = {
             "type": "user",

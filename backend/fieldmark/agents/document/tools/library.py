@@ -47,7 +47,7 @@ from fieldmark.stores.library import (
     schemas,
     tags,
 )
-from fieldmark.stores.rows import PromptRow, SchemaRow, TagRow
+from fieldmark.stores.rows import Prompt, Schema, Tag
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import Action, Tool, ToolEffect, ToolInput, ToolResult, tool
@@ -258,7 +258,7 @@ class _ItemTools(Generic[Row]):
     deleted: ClassVar[str]
 
     def __init__(
-        self, about: Conversation, items: NamedItems[Row], describe: Callable[[Row], dict[str, JsonValue]]
+        self, about: Conversation, items: NamedItems[Row, Any], describe: Callable[[Any], dict[str, JsonValue]]
     ) -> None:
         self.about = about
         self.context = about.context
@@ -322,8 +322,8 @@ class _VersionedTools(_ItemTools[Versioned]):
     def __init__(
         self,
         about: Conversation,
-        items: VersionedItems[Versioned],
-        describe: Callable[[Versioned], dict[str, JsonValue]],
+        items: VersionedItems[Versioned, Any],
+        describe: Callable[[Any], dict[str, JsonValue]],
     ) -> None:
         super().__init__(about, items, describe)
         self.all_versions = items
@@ -376,7 +376,7 @@ class _VersionedTools(_ItemTools[Versioned]):
             await self.about.remember(conn, **{name: None})
 
 
-class SchemaTools(_VersionedTools[SchemaRow]):
+class SchemaTools(_VersionedTools[Schema]):
     """The schema tools. A schema is checked before a person is asked, and before it is created or changed."""
 
     kind = "schema"
@@ -392,7 +392,7 @@ class SchemaTools(_VersionedTools[SchemaRow]):
         names = list(as_object(as_object(row.schema).get("properties")))
         count = "1 property" if len(names) == 1 else f"{len(names)} properties"
         shown = item_for_people("Read", "schema", version, f"{count}: {', '.join(names)}" if names else f"{count}.")
-        if row.schema is not None and json_size_bytes(row.schema) > MAX_JSON_BYTES:
+        if json_size_bytes(row.schema) > MAX_JSON_BYTES:
             data: dict[str, JsonValue] = {**version, "properties": cut([*names], MAX_JSON_BYTES - 2000)}
             text = "The schema is too long to show at once. These are its properties."
             return ToolResult(text, "too_long", data, shown=shown)
@@ -412,7 +412,6 @@ class SchemaTools(_VersionedTools[SchemaRow]):
     async def judge(self, args: ValidateAgainstSchema) -> ToolResult:
         async with self.context.database.as_user(self.context.scope) as conn:
             row = await self.get_version(conn, args.schema_revid)
-        assert row.schema is not None  # a version has one
         found = await validate(self.context.scope.org_id, row.schema, args.data)
         data = schema_json(row)
         if not found:
@@ -510,7 +509,7 @@ async def _check(schema: JsonObject) -> None:
         raise ModelRetry(str(error), error.code, data if data and fits else None) from None
 
 
-class PromptTools(_VersionedTools[PromptRow]):
+class PromptTools(_VersionedTools[Prompt]):
     """The prompt tools."""
 
     kind = "prompt"
@@ -554,7 +553,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         await self._work_with(conn, row)
         return ToolResult("The prompt is created, version 1.", "prompt_created", prompt_json(row))
 
-    async def _work_with(self, conn: Connection, row: PromptRow) -> None:
+    async def _work_with(self, conn: Connection, row: Prompt) -> None:
         schema = {} if row.schema_revid is None else {"schema_revid": row.schema_revid}
         await self.about.remember(conn, prompt_revid=row.prompt_revid, **schema)
 
@@ -566,7 +565,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         ]
         return Preview(changes, {"name": args.name, **_references(text)})
 
-    async def _text_after(self, conn: Connection, row: PromptRow, args: UpdatePrompt) -> PromptText:
+    async def _text_after(self, conn: Connection, row: Prompt, args: UpdatePrompt) -> PromptText:
         given = args.model_fields_set
         return PromptText(
             args.name or row.name,
@@ -599,7 +598,7 @@ class PromptTools(_VersionedTools[PromptRow]):
         return Preview(changes, {"prompt_revid": str(row.prompt_revid), **_references(text)})
 
 
-async def _prompt_for_people(conn: Connection, text: PromptRow | PromptText) -> JsonObject:
+async def _prompt_for_people(conn: Connection, text: Prompt | PromptText) -> JsonObject:
     """Return the parts of a prompt that a person sees, with the names of its schema and tags."""
     return {
         "name": text.name,
@@ -635,7 +634,7 @@ async def _find_schema_id(conn: Connection, revid: UUID | None) -> UUID | None:
     return row.id
 
 
-class TagTools(_ItemTools[TagRow]):
+class TagTools(_ItemTools[Tag]):
     """The tag tools. A tag is identified by its name."""
 
     kind = "tag"
@@ -645,13 +644,13 @@ class TagTools(_ItemTools[TagRow]):
     def __init__(self, about: Conversation) -> None:
         super().__init__(about, tags, tag_json)
 
-    def target(self, row: TagRow) -> JsonValue:
+    def target(self, row: Tag) -> JsonValue:
         return {"tag": str(row.id), "name": row.name, "color": row.color}
 
     def reference(self, what: str, count: int) -> Change:
         return Change(f"removed_from_{what}", count, None, removed=True)
 
-    async def find(self, conn: Connection, args: GetTag | UpdateTag | DeleteTag) -> TagRow:
+    async def find(self, conn: Connection, args: GetTag | UpdateTag | DeleteTag) -> Tag:
         return await find_tag(conn, self.context.scope, args.tag)
 
     async def get(self, conn: Connection, args: GetTag) -> ToolResult:

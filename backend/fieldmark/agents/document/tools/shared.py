@@ -15,7 +15,7 @@ from fieldmark.domain.names import name_problem
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.library import tags
 from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
-from fieldmark.stores.rows import ExtractionRow, PromptRow, SchemaRow, TagRow
+from fieldmark.stores.rows import ExtractionRow, Prompt, SchemaVersion, Tag
 from fieldmark.tools.errors import ModelRetry
 from fieldmark.tools.fields import cut
 from fieldmark.tools.toolset import ShownResult, ToolResult
@@ -65,7 +65,7 @@ def item_for_people(verb: str, kind: str, data: Mapping[str, JsonValue], *lines:
     return ShownResult(f"{verb} the {kind} {data['name']!r}{version}", dict(data), "\n".join(lines) or None)
 
 
-def schema_json(row: SchemaRow) -> dict[str, JsonValue]:
+def schema_json(row: SchemaVersion) -> dict[str, JsonValue]:
     """Return a version of a schema without the schema itself."""
     data: dict[str, JsonValue] = {
         "schema_id": str(row.id),
@@ -76,7 +76,7 @@ def schema_json(row: SchemaRow) -> dict[str, JsonValue]:
     return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
-def prompt_json(row: PromptRow) -> dict[str, JsonValue]:
+def prompt_json(row: Prompt) -> dict[str, JsonValue]:
     """Return a version of a prompt without its content."""
     data: dict[str, JsonValue] = {
         "prompt_id": str(row.id),
@@ -90,7 +90,7 @@ def prompt_json(row: PromptRow) -> dict[str, JsonValue]:
     return data | _marks(is_latest=row.is_latest, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
 
-def tag_json(row: TagRow) -> dict[str, JsonValue]:
+def tag_json(row: Tag) -> dict[str, JsonValue]:
     data: dict[str, JsonValue] = {"tag_id": str(row.id), "name": row.name, "color": row.color}
     return data | _marks(is_latest=True, is_deleted=row.is_deleted, is_proposed=row.is_proposed)
 
@@ -121,7 +121,7 @@ def _marks(*, is_latest: bool, is_deleted: bool, is_proposed: bool) -> dict[str,
     return marks | ({"proposed": True} if is_proposed else {})
 
 
-async def find_tag(conn: Connection, scope: Scope, name: str) -> TagRow:
+async def find_tag(conn: Connection, scope: Scope, name: str) -> Tag:
     """Return the tag with a name. Raise ModelRetry if there is none."""
     row = await tags.by_name(conn, scope.org_id, name)
     if row is None:
