@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import building  # in this folder
 
+DOCS = Path(__file__).parents[1] / "docs"
+
 
 class PageBuildHook(BuildHookInterface):
     """The build hook that hatchling calls."""
@@ -21,7 +23,9 @@ class PageBuildHook(BuildHookInterface):
         return [] if building.mode() == "skip" or building.is_up_to_date() else [building.NODE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build before hatchling collects the files."""
+        """Build before hatchling collects the files. The pages of the documentation are a part of the package."""
+        pages = [*DOCS.glob("*.md"), *DOCS.glob("recipes/*.md")]
+        build_data["force_include"] |= {str(page): f"fieldmark/docs/{page.relative_to(DOCS)}" for page in pages}
         mode = building.mode()
         if mode == "skip" or building.is_up_to_date():
             return

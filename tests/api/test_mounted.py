@@ -38,6 +38,8 @@ async def test_a_mounted_service_serves_its_routes_and_refuses_strangers(clone, 
         assert len(listed.json()["items"]) == 1 and listed.headers["cache-control"] == "private, no-store"
         called = await McpCalls(http).call("list_documents")
         assert [one["id"] for one in called["structuredContent"]["items"]] == [made.json()["id"]]
+        address = (await McpCalls(http).call("upload_address"))["structuredContent"]["url"]
+        assert address == "http://a/fm/api/documents"
         assert (await http.get("/nothing")).status_code == 404
 
 

@@ -38,6 +38,7 @@ from fieldmark.api import (
 from fieldmark.api.batch_form import LARGEST_FILES
 from fieldmark.api.connections import http_protocol
 from fieldmark.api.cors import add_cors
+from fieldmark.api.docs_pages import add_docs_pages
 from fieldmark.api.known_parameters import KnownParameters
 from fieldmark.api.mcp import add_mcp
 from fieldmark.api.openapi import extend_openapi
@@ -125,6 +126,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     )
     mcp_door = add_mcp(app)
     add_reference(app)
+    add_docs_pages(app)
     app.state.is_monitoring_port = False
     app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)

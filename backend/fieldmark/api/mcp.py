@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from fieldmark.api.auth import get_runtime
-from fieldmark.api.request_log import path_in_app
+from fieldmark.api.request_log import path_in_app, service_address
 from fieldmark.errors import NotFound
 from fieldmark.mcp_server.api_requests import ApiRequests
 
@@ -59,7 +59,7 @@ class McpDoor:
         headers = {name: request.headers[name] for name in names if name in request.headers}
         prefix = request.scope.get("root_path", "")
         transport = httpx.ASGITransport(self._app, raise_app_exceptions=False, root_path=prefix)
-        return ApiRequests(httpx.AsyncClient(transport=transport, base_url=str(request.base_url)), headers)
+        return ApiRequests(httpx.AsyncClient(transport=transport, base_url=service_address(request)), headers)
 
 
 def _import_server() -> Any:
@@ -82,7 +82,7 @@ async def get_metadata(request: Request) -> JSONResponse:
     if supabase_url is None:
         raise NotFound("This service has no OAuth server. Send an API key, or a token of `fieldmark token`.")
     resource = {
-        "resource": f"{str(request.base_url).rstrip('/')}{MCP_PATH}",
+        "resource": f"{service_address(request)}{MCP_PATH}",
         "authorization_servers": [f"{supabase_url.rstrip('/')}/auth/v1"],
         "bearer_methods_supported": ["header"],
         "resource_name": "Fieldmark",
@@ -94,5 +94,5 @@ def challenge(request: Request) -> dict[str, str]:
     """Return the header from which an MCP client learns where to get a token. Empty without an OAuth server."""
     if path_in_app(request.scope) != MCP_PATH or get_runtime(request).settings.supabase_url is None:
         return {}
-    address = f"{str(request.base_url).rstrip('/')}{METADATA_PATHS[1]}"
+    address = f"{service_address(request)}{METADATA_PATHS[1]}"
     return {"WWW-Authenticate": f'Bearer resource_metadata="{address}"'}

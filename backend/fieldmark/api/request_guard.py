@@ -22,6 +22,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fieldmark.api.docs_pages import LIST_PATH, PAGE_PREFIX
 from fieldmark.api.mcp import METADATA_PATHS, challenge
 from fieldmark.api.permissions import SAFE_METHODS, required_scope
 from fieldmark.api.problems import error_response
@@ -33,7 +34,7 @@ from fieldmark.identity.tokens import Person, Tokens
 from fieldmark.services.api_keys import KEY_PREFIX, ApiKeys, KeyCaller
 
 PUBLIC_PATHS = frozenset(
-    {"/healthz", "/readyz", "/metrics", "/openapi.json", REFERENCE_PATH, "/api/config", *METADATA_PATHS}
+    {"/healthz", "/readyz", "/metrics", "/openapi.json", REFERENCE_PATH, LIST_PATH, "/api/config", *METADATA_PATHS}
 )
 
 UI_PATHS = (
@@ -199,7 +200,8 @@ def _is_public(request: Request) -> bool:
     path = path_in_app(request.scope)
     first = path.split("/", 2)[1] if path.startswith("/") else None
     is_ui = request.method in ("GET", "HEAD") and first in ("", "assets", *UI_PATHS)
-    return path in PUBLIC_PATHS or is_ui
+    is_docs = path.startswith(PAGE_PREFIX) and path.endswith(".md")
+    return path in PUBLIC_PATHS or is_ui or is_docs
 
 
 def _is_navigation(request: Request) -> bool:

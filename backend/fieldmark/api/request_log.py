@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fieldmark.telemetry.traces import span
@@ -58,6 +59,12 @@ def path_in_app(scope: MutableMapping[str, Any]) -> str:
     """Return the path of a request without the prefix at which the application is mounted."""
     path, prefix = str(scope["path"]), str(scope.get("root_path", ""))
     return path.removeprefix(prefix) if path.startswith(f"{prefix}/") else path
+
+
+def service_address(request: Request) -> str:
+    """Return the address of the service as the client reached it, with the prefix at which the application is mounted
+    (which `Request.base_url` leaves out), and without a slash at its end."""
+    return f"{request.url.scheme}://{request.url.netloc}{request.scope.get('root_path', '').rstrip('/')}"
 
 
 def route_template(scope: MutableMapping[str, Any]) -> str:

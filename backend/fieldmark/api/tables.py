@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
+from fieldmark.api.request_log import service_address
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Filename, FilterText, RequestBody, dataclass_response, json_response
 from fieldmark.domain.document_filters import (
@@ -269,7 +270,7 @@ async def export_rows(
 ) -> Response:
     """Export all rows of a table: as JSON, as CSV, as a workbook whose second sheet has the status, the page and the
     quote of each value, linked to its document, or as Parquet with the columns of the view."""
-    return await _export(runtime, scope, table_id, query, file_format, str(request.base_url))
+    return await _export(runtime, scope, table_id, query, file_format, service_address(request))
 
 
 @router.post("/{table_id}/export", response_class=Response)
@@ -285,7 +286,7 @@ async def export_chosen_rows(
     """Export only these rows of a table, in the formats and the order of `GET …/export`. 404 if one of them is not in
     it."""
     only = [RowName(one.document_id, one.path) for one in body.rows]
-    return await _export(runtime, scope, table_id, query, file_format, str(request.base_url), only)
+    return await _export(runtime, scope, table_id, query, file_format, service_address(request), only)
 
 
 async def _export(
