@@ -960,6 +960,9 @@ create table public.schemas (
   required_fields text[] not null default '{}',
   -- Extractions were checked since `required_fields` was counted.
   recount boolean not null default false,
+  -- For each of the 50 newest older versions, by its id: how the latest one differs, by private.compare_schemas. In all from
+  -- an older version that is not listed. Maintained by update_schema.
+  differences jsonb not null default '{}',
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
@@ -1022,6 +1025,78 @@ create function private.compact(p_json json) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 return regexp_replace(p_json::text, '("(?:[^"\\]|\\.)*")|\s+', '\1', 'g');
 
+-- Whether two values of a schema differ in more than titles, defaults and examples. A dropped property does not count.
+create function private.differ(p_old jsonb, p_new jsonb) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case
+    when p_old = p_new then false
+    when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then exists (
+      select from jsonb_each(p_old) as o full join jsonb_each(p_new) as n using (key)
+      where case
+        -- A property or a definition may have such a name: its value is a schema.
+        when key in ('title', 'default', 'examples', '$comment')
+          and jsonb_typeof(coalesce(n.value, o.value)) not in ('object', 'boolean') then false
+        when key = 'properties' and jsonb_typeof(coalesce(o.value, n.value)) = 'object'
+          and jsonb_typeof(coalesce(n.value, o.value)) = 'object' then exists (
+          select from jsonb_each(n.value) as f where private.differ(o.value -> f.key, f.value))
+        when key = 'required' and jsonb_typeof(coalesce(o.value, '[]')) = 'array'
+          and jsonb_typeof(p_old -> 'properties') = 'object' and jsonb_typeof(p_new -> 'properties') = 'object' then
+          coalesce(o.value, '[]') - array(
+            select jsonb_object_keys(p_old -> 'properties') except select jsonb_object_keys(p_new -> 'properties')
+          ) <> coalesce(n.value, '[]')
+        else private.differ(o.value, n.value) end)
+    when jsonb_typeof(p_old) = 'array' and jsonb_typeof(p_new) = 'array'
+      and jsonb_array_length(p_old) = jsonb_array_length(p_new) then exists (
+      select from jsonb_array_elements(p_new) with ordinality as one (value, n)
+      where private.differ(p_old -> (n::integer - 1), one.value))
+    else true end
+$$;
+
+-- How a new version of a schema differs from an old one: `added` and `changed` top-level fields, `everything` if a keyword at
+-- the root differs that may concern any field, `rules` if the rules do. {}: it does not. The one rule of what is stale and
+-- read again: rows, columns and extractions.
+create function private.compare_schemas(p_old jsonb, p_new jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp set jit = off as $$
+  with recursive parts as (
+    select key, p_old -> 'properties' -> key as old, value as new,
+      coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false) as differs
+    from jsonb_each(case jsonb_typeof(p_new -> 'properties') when 'object' then p_new -> 'properties' end)
+    union all
+    select null, rest[1], rest[2], false from (
+      select array_agg(
+        schema - '{type,properties,required,description,$schema,$id,$defs,definitions,x-fieldmark}'::text[]
+          - array(select key from jsonb_each(schema) where key in ('additionalProperties', 'unevaluatedProperties')
+            and jsonb_typeof(value) = 'boolean')
+          || jsonb_build_object('grounded', schema -> 'x-fieldmark' -> 'grounded') order by n) as rest
+      from unnest(array[p_old, p_new]) with ordinality as version (schema, n)) as root
+  ), keywords as (
+    select unnest(array['$.**."$ref"', '$.**."$dynamicRef"']::jsonpath[]) as path where p_old <> p_new
+  ), targets as materialized (
+    -- (The whole schema, for a reference that is not the path of a definition.)
+    select ref, coalesce(p_old #> at, p_old) as old, coalesce(p_new #> at, p_new) as new
+    from (
+      select distinct one #>> '{}' as ref from keywords cross join lateral jsonb_path_query(p_new, path) as one) as refs
+    cross join lateral (select string_to_array(nullif(ltrim(ref, '#/'), ''), '/') as at) as found
+  ), uses as materialized (
+    select ref, one #>> '{}' as used
+    from targets cross join keywords cross join lateral jsonb_path_query(new, path) as one
+  ), changed_targets as (
+    select ref from targets where private.differ(old, new)
+    union
+    select u.ref from changed_targets as c join uses as u on u.used = c.ref
+  ), compared as (
+    select key, key is not null and old is null as is_added, differs or private.differ(old, new) or exists (
+      select from keywords cross join lateral jsonb_path_query(new, path) as one
+      join changed_targets as c on c.ref = one #>> '{}') as is_changed
+    from parts)
+  select jsonb_strip_nulls(jsonb_build_object(
+    'added', jsonb_agg(key) filter (where is_added),
+    'changed', jsonb_agg(key) filter (where key is not null and not is_added and is_changed),
+    'everything', nullif(bool_or(key is null and is_changed), false),
+    'rules', nullif(coalesce(p_old #> '{x-fieldmark,rules}', '[]') <> coalesce(p_new #> '{x-fieldmark,rules}', '[]'), false)))
+  from compared
+$$;
+
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
 create function public.create_schema(p_org_id uuid, p_name text, p_schema json) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -1075,6 +1150,11 @@ begin
   values (
     v_head.org_id, p_schema_id, v_latest.number + 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
+  update public.schemas set differences = (
+    select jsonb_object_agg(id, private.compare_schemas(schema::jsonb, p_schema::jsonb))
+    from (select id, schema from public.schema_versions where schema_id = p_schema_id and id <> v_revid
+      order by number desc limit 50) as older)
+  where id = p_schema_id;
   perform private.update_required_fields(p_schema_id);
   return v_revid;
 end $$;
@@ -5143,22 +5223,6 @@ create view private.stack_copies with (security_invoker = true) as
   from public.stack_documents as s join public.documents as d on d.id = s.document_id;
 grant select on private.stack_copies to authenticated;
 
--- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
-create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
-language sql immutable set search_path = pg_catalog, pg_temp as $$
-  select p_old is null or case when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
-      p_old - compared.apart <> p_new - compared.apart
-      or coalesce(p_old -> 'x-fieldmark', '{}') - compared.of_columns <> coalesce(p_new -> 'x-fieldmark', '{}') - compared.of_columns
-      or p_new ? 'items' and private.has_new_fields(p_old -> 'items', p_new -> 'items')
-      or exists (
-        select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)
-          or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false))
-    else p_old <> p_new end
-  from (values (
-    '{properties,items,required,title,default,examples,$comment,x-fieldmark}'::text[], '{columns,required}'::text[])
-  ) as compared (apart, of_columns)
-$$;
-
 -- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have
 -- rows; failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or changed
 -- since), done, or incomplete (a run ended without completing the extraction).
@@ -5171,6 +5235,7 @@ create view public.stack_table_rows with (security_invoker = true) as
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id
+  left join public.schemas as i on i.id = t.schema_id
   left join lateral (
     select first_copy as document_id from private.stack_copies
     where stack_id = s.stack_id and org_id = s.org_id and content_sha256 = d.content_sha256
@@ -5195,10 +5260,8 @@ create view public.stack_table_rows with (security_invoker = true) as
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
       when e.status = 'failed' then 'failed'
-      when exists (
-        select from (
-          select id, schema from public.schema_versions where schema_id = t.schema_id order by number desc limit 1) as v
-        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema::jsonb, v.schema::jsonb) end) then 'stale'
+      when i.differences -> e.schema_revid::text is distinct from '{}' and e.schema_revid <> (
+        select id from public.schema_versions where schema_id = i.id order by number desc limit 1) then 'stale'
       when e.status = 'completed' then 'done'
       else 'incomplete' end as state
   ) as state;
@@ -6292,7 +6355,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.has_new_fields, private.change_data, private.record_problems, private.search,
+  private.compare_schemas, private.differ, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 

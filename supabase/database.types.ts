@@ -574,14 +574,14 @@ isOneToOne: false
                   ]
                 },"schemas": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"deleted_at": string | null,"id": string,"name": string,"org_id": string,"recount": boolean,"required_fields": (string)[],"run_id": string | null
+                    "created_at": string,"created_by": string | null,"deleted_at": string | null,"differences": NonNullable<Json>,"id": string,"name": string,"org_id": string,"recount": boolean,"required_fields": (string)[],"run_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"id"?: string,"name": string,"org_id": string,"recount"?: boolean,"required_fields"?: (string)[],"run_id"?: string | null
+                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"differences"?: NonNullable<Json>,"id"?: string,"name": string,"org_id": string,"recount"?: boolean,"required_fields"?: (string)[],"run_id"?: string | null
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"id"?: string,"name"?: string,"org_id"?: string,"recount"?: boolean,"required_fields"?: (string)[],"run_id"?: string | null
+                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"differences"?: NonNullable<Json>,"id"?: string,"name"?: string,"org_id"?: string,"recount"?: boolean,"required_fields"?: (string)[],"run_id"?: string | null
                   }
                   Relationships: [
                     {

@@ -23,6 +23,9 @@ create table public.schemas (
   required_fields text[] not null default '{}',
   -- Extractions were checked since `required_fields` was counted.
   recount boolean not null default false,
+  -- For each of the 50 newest older versions, by its id: how the latest one differs, by private.compare_schemas. In all from
+  -- an older version that is not listed. Maintained by update_schema.
+  differences jsonb not null default '{}',
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
@@ -85,6 +88,78 @@ create function private.compact(p_json json) returns text
 language sql immutable set search_path = pg_catalog, pg_temp
 return regexp_replace(p_json::text, '("(?:[^"\\]|\\.)*")|\s+', '\1', 'g');
 
+-- Whether two values of a schema differ in more than titles, defaults and examples. A dropped property does not count.
+create function private.differ(p_old jsonb, p_new jsonb) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case
+    when p_old = p_new then false
+    when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then exists (
+      select from jsonb_each(p_old) as o full join jsonb_each(p_new) as n using (key)
+      where case
+        -- A property or a definition may have such a name: its value is a schema.
+        when key in ('title', 'default', 'examples', '$comment')
+          and jsonb_typeof(coalesce(n.value, o.value)) not in ('object', 'boolean') then false
+        when key = 'properties' and jsonb_typeof(coalesce(o.value, n.value)) = 'object'
+          and jsonb_typeof(coalesce(n.value, o.value)) = 'object' then exists (
+          select from jsonb_each(n.value) as f where private.differ(o.value -> f.key, f.value))
+        when key = 'required' and jsonb_typeof(coalesce(o.value, '[]')) = 'array'
+          and jsonb_typeof(p_old -> 'properties') = 'object' and jsonb_typeof(p_new -> 'properties') = 'object' then
+          coalesce(o.value, '[]') - array(
+            select jsonb_object_keys(p_old -> 'properties') except select jsonb_object_keys(p_new -> 'properties')
+          ) <> coalesce(n.value, '[]')
+        else private.differ(o.value, n.value) end)
+    when jsonb_typeof(p_old) = 'array' and jsonb_typeof(p_new) = 'array'
+      and jsonb_array_length(p_old) = jsonb_array_length(p_new) then exists (
+      select from jsonb_array_elements(p_new) with ordinality as one (value, n)
+      where private.differ(p_old -> (n::integer - 1), one.value))
+    else true end
+$$;
+
+-- How a new version of a schema differs from an old one: `added` and `changed` top-level fields, `everything` if a keyword at
+-- the root differs that may concern any field, `rules` if the rules do. {}: it does not. The one rule of what is stale and
+-- read again: rows, columns and extractions.
+create function private.compare_schemas(p_old jsonb, p_new jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp set jit = off as $$
+  with recursive parts as (
+    select key, p_old -> 'properties' -> key as old, value as new,
+      coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false) as differs
+    from jsonb_each(case jsonb_typeof(p_new -> 'properties') when 'object' then p_new -> 'properties' end)
+    union all
+    select null, rest[1], rest[2], false from (
+      select array_agg(
+        schema - '{type,properties,required,description,$schema,$id,$defs,definitions,x-fieldmark}'::text[]
+          - array(select key from jsonb_each(schema) where key in ('additionalProperties', 'unevaluatedProperties')
+            and jsonb_typeof(value) = 'boolean')
+          || jsonb_build_object('grounded', schema -> 'x-fieldmark' -> 'grounded') order by n) as rest
+      from unnest(array[p_old, p_new]) with ordinality as version (schema, n)) as root
+  ), keywords as (
+    select unnest(array['$.**."$ref"', '$.**."$dynamicRef"']::jsonpath[]) as path where p_old <> p_new
+  ), targets as materialized (
+    -- (The whole schema, for a reference that is not the path of a definition.)
+    select ref, coalesce(p_old #> at, p_old) as old, coalesce(p_new #> at, p_new) as new
+    from (
+      select distinct one #>> '{}' as ref from keywords cross join lateral jsonb_path_query(p_new, path) as one) as refs
+    cross join lateral (select string_to_array(nullif(ltrim(ref, '#/'), ''), '/') as at) as found
+  ), uses as materialized (
+    select ref, one #>> '{}' as used
+    from targets cross join keywords cross join lateral jsonb_path_query(new, path) as one
+  ), changed_targets as (
+    select ref from targets where private.differ(old, new)
+    union
+    select u.ref from changed_targets as c join uses as u on u.used = c.ref
+  ), compared as (
+    select key, key is not null and old is null as is_added, differs or private.differ(old, new) or exists (
+      select from keywords cross join lateral jsonb_path_query(new, path) as one
+      join changed_targets as c on c.ref = one #>> '{}') as is_changed
+    from parts)
+  select jsonb_strip_nulls(jsonb_build_object(
+    'added', jsonb_agg(key) filter (where is_added),
+    'changed', jsonb_agg(key) filter (where key is not null and not is_added and is_changed),
+    'everything', nullif(bool_or(key is null and is_changed), false),
+    'rules', nullif(coalesce(p_old #> '{x-fieldmark,rules}', '[]') <> coalesce(p_new #> '{x-fieldmark,rules}', '[]'), false)))
+  from compared
+$$;
+
 -- Returns the id of the first version, the `schema_revid`. Security definer: versions are only ever added.
 create function public.create_schema(p_org_id uuid, p_name text, p_schema json) returns uuid
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -138,6 +213,11 @@ begin
   values (
     v_head.org_id, p_schema_id, v_latest.number + 1, p_name, p_schema, private.this_run(), private.this_call())
   returning id into v_revid;
+  update public.schemas set differences = (
+    select jsonb_object_agg(id, private.compare_schemas(schema::jsonb, p_schema::jsonb))
+    from (select id, schema from public.schema_versions where schema_id = p_schema_id and id <> v_revid
+      order by number desc limit 50) as older)
+  where id = p_schema_id;
   perform private.update_required_fields(p_schema_id);
   return v_revid;
 end $$;

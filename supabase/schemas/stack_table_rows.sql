@@ -10,22 +10,6 @@ create view private.stack_copies with (security_invoker = true) as
   from public.stack_documents as s join public.documents as d on d.id = s.document_id;
 grant select on private.stack_copies to authenticated;
 
--- Whether the new version of a schema has a field that the old one lacks or defines in another way, or another rule.
-create function private.has_new_fields(p_old jsonb, p_new jsonb) returns boolean
-language sql immutable set search_path = pg_catalog, pg_temp as $$
-  select p_old is null or case when jsonb_typeof(p_old) = 'object' and jsonb_typeof(p_new) = 'object' then
-      p_old - compared.apart <> p_new - compared.apart
-      or coalesce(p_old -> 'x-fieldmark', '{}') - compared.of_columns <> coalesce(p_new -> 'x-fieldmark', '{}') - compared.of_columns
-      or p_new ? 'items' and private.has_new_fields(p_old -> 'items', p_new -> 'items')
-      or exists (
-        select from jsonb_each(p_new -> 'properties') where private.has_new_fields(p_old -> 'properties' -> key, value)
-          or coalesce(p_old -> 'required' ? key, false) <> coalesce(p_new -> 'required' ? key, false))
-    else p_old <> p_new end
-  from (values (
-    '{properties,items,required,title,default,examples,$comment,x-fieldmark}'::text[], '{columns,required}'::text[])
-  ) as compared (apart, of_columns)
-$$;
-
 -- `state`: duplicate (a document that is longer in the stack has the same bytes), container (an archive, whose files have
 -- rows; failed if some were left out), waiting, running, awaiting_approval, failed, stale (columns were added or changed
 -- since), done, or incomplete (a run ended without completing the extraction).
@@ -38,6 +22,7 @@ create view public.stack_table_rows with (security_invoker = true) as
   from public.stack_documents as s
   join public.documents as d on d.id = s.document_id
   left join public.stack_tables as t on t.stack_id = s.stack_id
+  left join public.schemas as i on i.id = t.schema_id
   left join lateral (
     select first_copy as document_id from private.stack_copies
     where stack_id = s.stack_id and org_id = s.org_id and content_sha256 = d.content_sha256
@@ -62,10 +47,8 @@ create view public.stack_table_rows with (security_invoker = true) as
       when e.status <> 'completed' and r.status in ('failed', 'cancelled') then
         case when r.error_code in ('cancelled', 'max_cost', 'out_of_credit') then 'waiting' else 'failed' end
       when e.status = 'failed' then 'failed'
-      when exists (
-        select from (
-          select id, schema from public.schema_versions where schema_id = t.schema_id order by number desc limit 1) as v
-        where case when v.id <> e.schema_revid then private.has_new_fields(e.schema::jsonb, v.schema::jsonb) end) then 'stale'
+      when i.differences -> e.schema_revid::text is distinct from '{}' and e.schema_revid <> (
+        select id from public.schema_versions where schema_id = i.id order by number desc limit 1) then 'stale'
       when e.status = 'completed' then 'done'
       else 'incomplete' end as state
   ) as state;

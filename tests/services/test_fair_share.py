@@ -126,7 +126,7 @@ async def test_queued_and_unqueued_computations_do_not_block_each_other():
 
 SLOW_FUNCTIONS = {
     *("text_blocks", "group_lines", "fold", "DocumentIndex", "chunks", "find_mismatches", "current_extraction"),
-    *("violations", "compare_schemas", "check_schema", "preview_of"),
+    *("violations", "check_schema", "preview_of"),
 }
 
 

@@ -12,8 +12,6 @@ from edited_extraction import EditedExtraction
 from psycopg.types.json import Jsonb
 from role_connections import Roles, Sample, set_role
 
-from fieldmark.domain.schema_changes import compare_schemas
-
 FIELDS = {
     "vendor": {"name": "Acme", "a.b": {"c": 1}, "": "empty", "Größe": "50 µm", "0": "key"},
     "items": [{"price": 1, "name": "bolt"}, {"price": 2}, {"price": 3}],
@@ -430,29 +428,3 @@ def test_too_many_changes_of_large_fields_are_rejected(empty: EditedExtraction) 
     changes = [{"path": ["text"], "value": "a" * 1_000}] * 1_000
     empty.assert_rejected("update_extraction_fields", Jsonb(changes))
     assert empty.call("update_extraction_fields", Jsonb(changes[:200]))["version"] == 1
-
-
-PROPERTIES: dict[str, Any] = {"a": {"type": "string"}, "l": {"items": {"properties": {"b": {"type": "number"}}}}}
-IN_LIST: dict[str, Any] = {"items": {"properties": {"b": {"type": "number", "examples": [1]}, "c": {}}}}
-
-
-@pytest.mark.parametrize(
-    ("properties", "is_new"),
-    [
-        (PROPERTIES, False),
-        (
-            PROPERTIES | {"a": {"type": "string", "title": "A", "default": "x", "examples": ["x"], "$comment": "x"}},
-            False,
-        ),
-        (PROPERTIES | {"a": {"type": "string", "description": "In words."}}, True),
-        (PROPERTIES | {"a": {"type": "number"}}, True),
-        (PROPERTIES | {"title": {"type": "string"}}, True),
-        (PROPERTIES | {"l": IN_LIST}, True),
-        ({"l": PROPERTIES["l"]}, False),
-        ({"a": PROPERTIES["a"], "l": {"items": {"properties": {}}}}, False),
-    ],
-)
-def test_rows_and_cells_are_stale_for_the_same_changes(roles: Roles, properties: dict[str, Any], is_new: bool) -> None:
-    old, new = {"properties": PROPERTIES}, {"properties": properties}
-    (row,) = roles.owner.execute("select private.has_new_fields(%s, %s)", [Jsonb(old), Jsonb(new)]).fetchone() or ()
-    assert (row, compare_schemas(old, new).needs_reading) == (is_new, is_new)

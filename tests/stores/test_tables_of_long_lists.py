@@ -72,7 +72,9 @@ async def test_twice_as_many_rows_read_twice_as_many_values(database, clone, mak
     for count, schema in zip((ROWS, 2 * ROWS), rows, strict=True):
         fields = {"vendor": "Acme", "items": [{"price": number} for number in range(1, count + 1)]}
         insert_documents(clone.owner_url, scope, [LibraryDocument(fields, schema_revid=schema.schema_revid)])
-        table = Table("S", schema, COLUMNS, rows="items", stale={schema.schema_revid: []})
+        table = Table(
+            "S", schema, COLUMNS, rows="items", unchanged=[schema.schema_revid], stale={schema.schema_revid: []}
+        )
         async with database.as_user(scope) as conn:
             # Includes statistics not yet flushed by earlier transactions of the connection.
             before = await _values_read(conn)

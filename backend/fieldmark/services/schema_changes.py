@@ -15,12 +15,12 @@ from pydantic import BaseModel, Field
 from fieldmark.db.pool import Connection, Database
 from fieldmark.domain.columns import list_names
 from fieldmark.domain.json_values import JsonObject
-from fieldmark.domain.schema_changes import SchemaDifference, compare_schemas
+from fieldmark.domain.schema_changes import SchemaDifference
 from fieldmark.domain.statuses import ExtractionStatus
 from fieldmark.errors import Deleted, DocumentFailed, Invalid, NotFound, OutOfCredit, QueueFull
 from fieldmark.identity.scope import Scope
 from fieldmark.services import extractions
-from fieldmark.services.fair_share import run_queued, run_unqueued
+from fieldmark.services.fair_share import run_unqueued
 from fieldmark.services.schemas import check
 from fieldmark.stores import extractions as stored
 from fieldmark.stores import schema_changes as store
@@ -126,7 +126,7 @@ async def preview(
     revid: UUID | None = None,
 ) -> SchemaChanges:
     """Compare the versions that extractions use with the latest one, with the version `revid`, or with a `schema` that
-    is not stored. Nothing is changed. Raise NotFound, Invalid, InvalidSchema, and TooManyAtOnce."""
+    is not stored. Nothing is changed. Raise NotFound, Invalid, InvalidSchema."""
     if schema is not None and revid is not None:
         raise Invalid("Give a schema or a version of one, not both.")
     async with database.as_user(scope) as conn:
@@ -141,8 +141,9 @@ async def preview(
     target = schema if schema is not None else version.schema
     await check(target)
     found = SchemaChanges(versions=[], prompts=users, extractions=0, read_again=0, estimated_cost_usd=None)
-    for row in rows:
-        difference = await run_queued(scope.org_id, compare_schemas, row.schema, target)
+    async with database.as_user(scope) as conn:
+        differences = [await store.compare_schemas(conn, row.schema, target) for row in rows]
+    for row, difference in zip(rows, differences, strict=True):
         version = {"schema_revid": row.schema_revid, "number": row.number, "extractions": row.extractions}
         found.versions.append(VersionDifference.model_validate({**asdict(difference), **version}))
         found.extractions += row.extractions
@@ -258,7 +259,7 @@ async def move_to_version(
 ) -> SchemaDifference:
     """Move a locked extraction with a schema to another version, and return the difference. The caller must have its
     changed fields read again, if it has any and they are read again; otherwise it is completed again if it was."""
-    difference = await run_unqueued(compare_schemas, row.schema or {}, target.schema)
+    difference = await store.compare_schemas(conn, row.schema or {}, target.schema)
     await store.follow(conn, row.id, target.schema_revid)
     if (
         not (is_read_again and difference.needs_reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
@@ -14,7 +14,7 @@ from fieldmark.db.pool import Connection, Database
 from fieldmark.domain import paths
 from fieldmark.domain.columns import Column, describe_table
 from fieldmark.domain.paths import EACH
-from fieldmark.domain.schema_changes import compare_schemas
+from fieldmark.domain.schema_changes import stale_columns
 from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.table_query import TableQuery
 from fieldmark.errors import Invalid, NotFound, TooLongToAnswer
@@ -24,15 +24,12 @@ from fieldmark.services.field_queries import unknown_field
 from fieldmark.services.table_marks import Mark, list_marks
 from fieldmark.stores import schema_changes, stacks, tables
 from fieldmark.stores.library import schemas
-from fieldmark.stores.rows import Schema
 from fieldmark.stores.table_views import view_name, view_statement
 from fieldmark.stores.tables import ColumnTotal, RowKey, Table, TableGroup, TableRow, TableSummary
 
 MAX_EXPORTED = 100_000
 MAX_EXPORT_SECONDS = 300
 _BATCH = 500
-_MAX_VERSIONS = 50
-"""Older versions that are compared: the newest that extractions use. All columns of the others count as changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +221,8 @@ async def _open_table(conn: Connection, table_id: UUID, query: TableQuery) -> Ta
     wanted = [name for name in named if name is not None and name not in columns]
     for name in (*wanted, *map(paths.name, unknown)):
         raise unknown_field(name, list(columns), "column")
+    differences = {} if schema is None else await schema_changes.differences(conn, schema.id)
+    latest = () if schema is None else (schema.schema_revid,)
     return Table(
         stack.name if stack is not None else schema.name if schema is not None else "",
         schema,
@@ -232,17 +231,7 @@ async def _open_table(conn: Connection, table_id: UUID, query: TableQuery) -> Ta
         stack_id=None if stack is None else stack.id,
         lists=shape.lists,
         has_more_columns=shape.has_more,
-        stale={} if schema is None else await stale_columns(conn, schema, list(columns)),
+        unchanged=[*latest, *(revid for revid, difference in differences.items() if not difference)],
+        stale={revid: stale_columns(columns, difference) for revid, difference in differences.items()}
+        | dict.fromkeys(latest, ()),
     )
-
-
-async def stale_columns(conn: Connection, schema: Schema, columns: Sequence[str]) -> Mapping[UUID, Sequence[str]]:
-    """Return, for each version of a schema that extractions use, the columns that differ in the latest version."""
-    stale: dict[UUID, Sequence[str]] = {schema.schema_revid: []}
-    older = await schema_changes.followed_versions(
-        conn, schema.id, schema.schema_revid, limit=_MAX_VERSIONS, max_counted=1
-    )
-    for version in older:
-        difference = await run_unqueued(compare_schemas, version.schema, schema.schema)
-        stale[version.schema_revid] = [name for name in columns if difference.affects(paths.parse_pattern(name))]
-    return stale

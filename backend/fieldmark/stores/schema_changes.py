@@ -9,8 +9,11 @@ from decimal import Decimal
 from typing import Final, LiteralString
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from fieldmark.db.pool import Connection
 from fieldmark.domain.json_values import JsonObject
+from fieldmark.domain.schema_changes import SchemaDifference
 from fieldmark.stores.paging import ListPage, PageRequest
 from fieldmark.stores.rows import fetch_all, value_of
 
@@ -51,6 +54,20 @@ async def followed_versions(
            order by v.number desc limit %s""",
         (max_counted, schema_id, other_than, limit),
     )
+
+
+async def compare_schemas(conn: Connection, old: JsonObject, new: JsonObject) -> SchemaDifference:
+    """Return how two versions of a schema differ. Titles, defaults and examples are ignored."""
+    found = await value_of(conn, "select private.compare_schemas(%s, %s)", (Jsonb(old), Jsonb(new)))
+    return SchemaDifference.of(old, new, found)
+
+
+async def differences(conn: Connection, schema_id: UUID) -> dict[UUID, JsonObject]:
+    """Return how the latest version of a schema differs from older ones, by their ids: `added` and `changed` top-level
+    fields, `everything`, `rules`. It differs in all from older versions that are not listed."""
+    query = "select differences from public.schemas where id = %s"
+    found: dict[str, JsonObject] | None = await value_of(conn, query, (schema_id,))
+    return {UUID(revid): difference for revid, difference in (found or {}).items()}
 
 
 async def average_cost(conn: Connection, org_id: UUID, schema_id: UUID | None, last: int = 50) -> Decimal | None:

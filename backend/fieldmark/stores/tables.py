@@ -59,7 +59,7 @@ _STACK_ROWS: Final[LiteralString] = """
 _ABOUT_ROW: Final[LiteralString] = """{status} as status, null as error, null as error_code, null as duplicate_of,
   null as duplicate_of_filename"""
 _ROW_STATUS: Final[LiteralString] = """case when {row}.status <> 'completed' then 'incomplete'
-  when {stale} -> {row}.schema_revid::text = '[]' then 'done' else 'stale' end"""
+  when {row}.schema_revid = any ({unchanged}) then 'done' else 'stale' end"""
 
 # The cells of a row: a column `c (name)` with its field `v`, if there is one. The row has the `id`, `schema_revid` and
 # `review_count` of its extraction, and its `indexes`. `above`: the reasons of fields that need review and may be around
@@ -88,9 +88,9 @@ _STATUS: Final[LiteralString] = f"""case
 class Table:
     """A set of documents and columns: the documents that were read under a schema, or those of a stack, also without an
     extraction. `schema`: None for a stack without columns. `columns`: by path. `lists`: the lists of the schema whose
-    items can be the rows. `rows`: the list whose items are the rows; None: a row for each document. `stale`: for each
-    version of the schema the columns that have changed since; all columns have changed since a version that is not
-    listed."""
+    items can be the rows. `rows`: the list whose items are the rows; None: a row for each document. `unchanged`: the
+    versions of the schema whose rows are not stale. `stale`: for each version the columns that have changed since; all
+    columns have changed since a version that is not listed."""
 
     name: str
     schema: Schema | None
@@ -99,6 +99,7 @@ class Table:
     stack_id: UUID | None = None
     lists: Sequence[str] = ()
     has_more_columns: bool = False
+    unchanged: Sequence[UUID] = ()
     stale: Mapping[UUID, Sequence[str]] = field(default_factory=dict[UUID, Sequence[str]])
 
     @property
@@ -467,7 +468,8 @@ def selected_extractions(table: Table, parameter: Callable[[UUID], Composable]) 
 
 
 def _row_status(table: Table, row: LiteralString, parameters: Parameters) -> Composed:
-    return SQL(_ROW_STATUS).format(row=SQL(row), stale=parameters.add(_stale(table), "jsonb"))
+    unchanged = parameters.add(list(table.unchanged), "uuid[]")
+    return SQL(_ROW_STATUS).format(row=SQL(row), unchanged=unchanged)
 
 
 def _values_of_row(table: Table, pattern: Pattern, row: LiteralString, parameters: Parameters) -> Composed:
