@@ -89,8 +89,15 @@ async def test_added_field_is_extracted_only_where_it_is_missing(serve, clone):
             "prompts": [],
             "extractions": 1,
             "read_again": 1,
+            "missing": [],
             "estimated_cost_usd": None,
         }
+        # Before it is published: which rows would miss a field that it requires. One has it, one is the same before.
+        properties = {**NEW["properties"], "place": {"type": "string"}}
+        required = ["vendor", "place", "invoice_number"]
+        draft = {**NEW, "properties": properties, "required": required, "x-fieldmark": {"required": {"due_date": True}}}
+        preview = await server.http.post(f"/api/schemas/{schema_id}/changes", json={"schema": draft})
+        assert preview.json()["missing"] == [{"path": "place", "rows": 1}, {"path": "due_date", "rows": 1}]
 
         done = (await server.http.post(f"/api/schemas/{schema_id}/apply", json={})).json()
         assert (done["followed"], len(done["runs"]), done["skipped"], done["next"]) == (1, 1, [], None)

@@ -29,12 +29,13 @@ async def test_draft_is_tried_published_and_merged(serve, browsing):
         # A field is moved by keyboard, one is required now, one is new.
         handle = page.get_by_role("button", name=label("schemas.move", name="Total"))
         await handle.press("ArrowUp")
-        await page.get_by_text(label("schemas.changes.order")).wait_for()
+        await page.get_by_text(label("schemas.changes.moved", field="Total", before="Vendor")).wait_for()
         assert await handle.evaluate("one => one === document.activeElement")
         await page.get_by_role("switch", name=label("schemas.requiredOf", name="Note")).press("Space")
+        draft = page.get_by_role("complementary", name=label("schemas.draft"))
+        await draft.get_by_text(label("schemas.wouldMiss", count=1, field="Note")).wait_for()
         await page.get_by_label(label("schemas.newField")).fill("Order number")
         await page.keyboard.press("Enter")
-        draft = page.get_by_role("complementary", name=label("schemas.draft"))
         await draft.get_by_text(f"{label('schemas.kinds.added')}, {label('schemas.changes.optional')}").wait_for()
         # The draft stays after a reload; a trial changes nothing that is stored.
         await page.reload()

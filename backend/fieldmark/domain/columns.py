@@ -109,6 +109,14 @@ def required_columns(schema: JsonObject) -> dict[str, bool]:
     return {name: value for name, value in given.items() if isinstance(value, bool)}
 
 
+def required_fields(schema: JsonObject) -> list[str]:
+    """Return the fields that a schema requires, by its `required` at the root or its `x-fieldmark`, by path name."""
+    columns = required_columns(schema)
+    listed = [paths.name((name,)) for name in as_list(schema.get("required")) if isinstance(name, str)]
+    named = dict.fromkeys([*listed, *columns])
+    return [name for name in named if columns.get(name, True)]
+
+
 def column_unit(field: JsonObject) -> str | None:
     """Return the unit of a column from the subschema of its field."""
     unit = as_object(field.get(KEYWORD)).get("unit")

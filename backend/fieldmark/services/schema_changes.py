@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from fieldmark.db.pool import Connection, Database
-from fieldmark.domain.columns import list_names
+from fieldmark.domain.columns import list_names, required_fields
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.schema_changes import SchemaDifference
 from fieldmark.domain.statuses import ExtractionStatus
@@ -72,6 +72,13 @@ class SchemaPrompt(BaseModel):
     schema_version: int | None = Field(description="The version that it is pinned to. null: it follows the latest.")
 
 
+class MissingColumn(BaseModel):
+    """A field that the new version requires, and the current one does not."""
+
+    path: str
+    rows: int = Field(description="The documents of the schema's table that have no value there.")
+
+
 class SchemaChanges(BaseModel):
     """The changes for the extractions that use another version of the schema."""
 
@@ -79,6 +86,7 @@ class SchemaChanges(BaseModel):
     prompts: list[SchemaPrompt] = Field(description="The prompts that use the schema, newest first: 50.")
     extractions: int = Field(description="Extractions that follow another version.")
     read_again: int = Field(description="Extractions whose changed fields will be read again.")
+    missing: list[MissingColumn] = Field(description="Fields that some rows would miss from then on.")
     estimated_cost_usd: float | None = Field(
         description="If each costs as much as a first extraction did on average. null where that is not known."
     )
@@ -135,12 +143,21 @@ async def preview(
         other_than = version.schema_revid if schema is None else None
         rows = await store.followed_versions(conn, schema_id, other_than, limit=MAX_VERSIONS, max_counted=MAX_COUNTED)
         cost = await store.average_cost(conn, scope.org_id, schema_id)
+        required = [name for name in required_fields(schema or {}) if name not in required_fields(head.schema or {})]
+        missing = await store.rows_without(conn, schema_id, required)
         users = await list_prompts(conn, scope, schema_id)
         if schema is not None and head.schema_revid not in {row.schema_revid for row in rows}:
             rows.insert(0, FollowedVersionRow(head.schema_revid, head.number, head.schema, 0))
     target = schema if schema is not None else version.schema
     await check(target)
-    found = SchemaChanges(versions=[], prompts=users, extractions=0, read_again=0, estimated_cost_usd=None)
+    found = SchemaChanges(
+        versions=[],
+        prompts=users,
+        extractions=0,
+        read_again=0,
+        missing=[MissingColumn(path=one.path, rows=one.rows) for one in missing],
+        estimated_cost_usd=None,
+    )
     async with database.as_user(scope) as conn:
         differences = [await store.compare_schemas(conn, row.schema, target) for row in rows]
     for row, difference in zip(rows, differences, strict=True):

@@ -39,6 +39,14 @@ class FollowedVersionRow:
     extractions: int
 
 
+@dataclass(frozen=True, slots=True)
+class MissingColumnRow:
+    """A column, and the number of rows without a value in it."""
+
+    path: str
+    rows: int
+
+
 async def followed_versions(
     conn: Connection, schema_id: UUID, other_than: UUID | None, *, limit: int, max_counted: int
 ) -> list[FollowedVersionRow]:
@@ -68,6 +76,26 @@ async def differences(conn: Connection, schema_id: UUID) -> dict[UUID, JsonObjec
     query = "select differences from public.schemas where id = %s"
     found: dict[str, JsonObject] | None = await value_of(conn, query, (schema_id,))
     return {UUID(revid): difference for revid, difference in (found or {}).items()}
+
+
+async def rows_without(conn: Connection, schema_id: UUID, columns: Sequence[str]) -> list[MissingColumnRow]:
+    """Return the columns of these that no row has to have today and some rows have no value in, with the number of
+    those rows. A row in which a person confirmed that there is no value is not among them."""
+    return await fetch_all(
+        conn,
+        MissingColumnRow,
+        """select c.name as path, count(*) as rows
+           from public.schemas as s join public.schema_versions as v on v.schema_id = s.id
+           join public.extractions as e on e.schema_revid = v.id
+           cross join unnest(%s::text[]) with ordinality as c (name, place)
+           where s.id = %s and c.name <> all (s.required_fields)
+             and e.id in (select id from private.current_by_schema where id = e.id)
+             and not exists (
+               select from public.fields as f where f.extraction_id = e.id and f.pattern_key = md5(c.name)::uuid
+                 and (f.kind <> 'blank' or f.reason = 'person'))
+           group by c.name, c.place order by c.place""",
+        (list(columns), schema_id),
+    )
 
 
 async def average_cost(conn: Connection, org_id: UUID, schema_id: UUID | None, last: int = 50) -> Decimal | None:

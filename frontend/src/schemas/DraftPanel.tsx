@@ -13,7 +13,8 @@ import { toast } from '../components/ui/Toast';
 import { actOnEach } from '../shared/actOnEach';
 import { formatCost, formatEstimate, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { compare, rowsOf, type SchemaRow, type Shape } from './schemaModel';
+import { ruleText } from './ruleText';
+import { compare, type FieldChange, rowsOf, type SchemaRow, type Shape } from './schemaModel';
 import { effectQuery, examplesQuery, type Trial, tryOn } from './schemaQueries';
 
 const TRIED = 3;
@@ -78,6 +79,17 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
               <span className="font-medium">{t('schemas.rows', { count: effect.data.extractions })}</span>
               <span className="text-right text-xs text-muted-foreground">{t('schemas.keepValues')}</span>
             </li>
+            {effect.data.missing.map(({ path, rows: count }) => (
+              <li key={path}>
+                <span className="font-medium text-need">{t('schemas.rows', { count })}</span>
+                <span className="text-right text-xs text-muted-foreground">
+                  {t('schemas.wouldMiss', {
+                    count,
+                    field: visibleText(rowsOf(draft).find(({ key }) => key === path)?.label ?? path),
+                  })}
+                </span>
+              </li>
+            ))}
             {again > 0 && (
               <li>
                 <span className="font-medium">{t('schemas.rows', { count: again })}</span>
@@ -132,23 +144,39 @@ export function Changes({ before, after }: { before: Shape; after: Shape }) {
   if (fields.length === 0 && !order && !rules) return <p className="text-muted-foreground">{t('schemas.same')}</p>;
   return (
     <ul className="grid gap-1.5 rounded-lg border border-border bg-card p-3">
-      {fields.map(({ key, label, kind, what }) => (
+      {fields.map(({ key, label, kind, what, was, is }) => (
         <li key={key} className="grid grid-cols-[1rem_minmax(0,1fr)_minmax(0,1.2fr)] gap-x-2">
           <span aria-hidden="true" className={cn('font-semibold', signs[kind][1])}>
             {signs[kind][0]}
           </span>
           <span className="truncate font-medium">{visibleText(label)}</span>
           <span className="text-muted-foreground">
-            {[kind === 'changed' ? '' : t(`schemas.kinds.${kind}`), ...what.map((one) => t(`schemas.changes.${one}`))]
-              .filter((one) => one !== '')
+            {(kind === 'changed' ? [] : [t(`schemas.kinds.${kind}`)])
+              .concat(what.map((one) => changeText(one, was, is)))
               .join(', ')}
           </span>
         </li>
       ))}
-      {order && <li>{t('schemas.changes.order')}</li>}
+      {order !== null && (
+        <li>
+          {order === 'many'
+            ? t('schemas.changes.order')
+            : order.before === null
+              ? t('schemas.changes.movedLast', { field: visibleText(order.moved) })
+              : t('schemas.changes.moved', { field: visibleText(order.moved), before: visibleText(order.before) })}
+        </li>
+      )}
       {rules && <li>{t('schemas.changes.rules')}</li>}
     </ul>
   );
+}
+
+function changeText(what: FieldChange['what'][number], was: SchemaRow | undefined, is: SchemaRow | undefined): string {
+  if (was === undefined || is === undefined) return t(`schemas.changes.${what}`);
+  if (what === 'type') return `${t(`schemas.types.${was.type}`)} → ${t(`schemas.types.${is.type}`)}`;
+  if (what === 'label') return t('schemas.changes.labelOf', { before: visibleText(was.label) });
+  const rule = ruleText(is);
+  return what === 'rule' && rule !== '' ? t('schemas.changes.ruleOf', { rule }) : t(`schemas.changes.${what}`);
 }
 
 function TryOut({ schemaId, draft }: { schemaId: string; draft: Shape }) {

@@ -27,6 +27,7 @@ import {
   type Shape,
   TYPES,
 } from './schemaModel';
+import { ruleText } from './ruleText';
 
 interface Props {
   /** As it is published. */
@@ -303,26 +304,4 @@ function NewField({ onAdd }: { onAdd: (label: string) => void }) {
       </Button>
     </form>
   );
-}
-
-/** Return what values of a field must be: "EUR, GBP", "0 to 25", "total = net + tax". */
-function ruleText({ shape, type }: SchemaRow, between: readonly string[]): string {
-  const { pattern, minimum, maximum } = shape;
-  const own =
-    type === 'choice'
-      ? (shape.enum as unknown[]).filter((one) => one !== null).join(', ')
-      : typeof pattern === 'string'
-        ? pattern
-        : typeof minimum === 'number' && typeof maximum === 'number'
-          ? t('schemas.range', { minimum, maximum })
-          : typeof minimum === 'number'
-            ? `≥ ${minimum}`
-            : typeof maximum === 'number'
-              ? `≤ ${maximum}`
-              : '';
-  const count = type === 'rows' ? rowsOf((shape.items ?? {}) as Shape).length : 0;
-  return [own, count > 0 ? t('schemas.columns', { count }) : '', ...between]
-    .filter((one) => one !== '')
-    .map(visibleText)
-    .join('; ');
 }

@@ -64,12 +64,21 @@ describe('a comparison', () => {
       'If paid early',
     );
     expect(compare(INVOICE, next).fields.map(({ key, kind, what }) => [key, kind, ...what])).toEqual([
-      ['number', 'changed', 'optional'],
+      ['number', 'changed', 'nowOptional'],
       ['total', 'changed', 'rule'],
       ['if_paid_early', 'added', 'optional'],
       ['items', 'removed'],
     ]);
-    expect(compare(INVOICE, moveField(INVOICE, 0, 2))).toEqual({ fields: [], order: true, rules: false });
+    const moved = [moveField(INVOICE, 0, 2), moveField(INVOICE, 2, 0), moveField(INVOICE, 0, 3), INVOICE];
+    expect(moved.map((one) => compare(INVOICE, one))).toEqual(
+      [
+        { moved: 'Number', before: 'Items' },
+        { moved: 'Total', before: 'Number' },
+        { moved: 'Number', before: null },
+        null,
+      ].map((order) => ({ fields: [], order, rules: false })),
+    );
+    expect(compare(INVOICE, moveField(moveField(INVOICE, 0, 3), 0, 2)).order).toBe('many');
     expect(compare(INVOICE, { ...INVOICE, 'x-fieldmark': {} }).rules).toBe(true);
   });
 

@@ -178,11 +178,17 @@ export interface FieldChange {
   label: string;
   kind: 'added' | 'removed' | 'changed';
   /** What differs: keys of the texts `schemas.changes`. */
-  what: ('type' | 'required' | 'optional' | 'rule' | 'label' | 'description')[];
+  what: ('type' | 'required' | 'optional' | 'nowRequired' | 'nowOptional' | 'rule' | 'label' | 'description')[];
+  /** The field in the older version, if it is in both, and in the newer one. */
+  was?: SchemaRow;
+  is?: SchemaRow;
 }
 
-/** Compare two versions by their fields. `order`: those that are in both are in another order. */
-export function compare(before: Shape, after: Shape): { fields: FieldChange[]; order: boolean; rules: boolean } {
+/** The labels of the field that moved and of the one that now follows it, null at the end; `many`: several moved. */
+export type OrderChange = { moved: string; before: string | null } | 'many' | null;
+
+/** Compare two versions by their fields. `order`: of those that are in both. */
+export function compare(before: Shape, after: Shape): { fields: FieldChange[]; order: OrderChange; rules: boolean } {
   const [old, next] = [rowsOf(before), rowsOf(after)];
   const was = new Map(old.map((row) => [row.key, row]));
   const is = new Map(next.map((row) => [row.key, row]));
@@ -191,7 +197,7 @@ export function compare(before: Shape, after: Shape): { fields: FieldChange[]; o
     const one = was.get(key);
     if (one === undefined) return [{ key, label, kind: 'added', what: [row.isRequired ? 'required' : 'optional'] }];
     const what = differences(one, row);
-    return what.length === 0 ? [] : [{ key, label, kind: 'changed', what }];
+    return what.length === 0 ? [] : [{ key, label, kind: 'changed', what, was: one, is: row }];
   });
   const gone = old
     .filter(({ key }) => !is.has(key))
@@ -203,9 +209,20 @@ export function compare(before: Shape, after: Shape): { fields: FieldChange[]; o
   const rules = JSON.stringify(objectOf(before[EXTENSION]).rules) !== JSON.stringify(objectOf(after[EXTENSION]).rules);
   return {
     fields: [...fields, ...gone],
-    order: `${common(old)}` !== `${common(next)}`,
+    order: orderChange(common(old), common(next), (key) => is.get(key)!.label),
     rules: rules || rest(before) !== rest(after),
   };
+}
+
+function orderChange(old: readonly string[], next: readonly string[], labelOf: (key: string) => string): OrderChange {
+  const first = old.findIndex((key, index) => key !== next[index]);
+  if (first < 0) return null;
+  const without = (keys: readonly string[], key: string) => `${keys.filter((one) => one !== key)}`;
+  // The first difference is where one field went, or where it came from.
+  const moved = [next[first]!, old[first]!].find((key) => without(old, key) === without(next, key));
+  if (moved === undefined) return 'many';
+  const following = next[next.indexOf(moved) + 1];
+  return { moved: labelOf(moved), before: following === undefined ? null : labelOf(following) };
 }
 
 function differences(one: SchemaRow, other: SchemaRow): FieldChange['what'] {
@@ -213,7 +230,9 @@ function differences(one: SchemaRow, other: SchemaRow): FieldChange['what'] {
     JSON.stringify(changed(shape, { title: undefined, description: undefined, type: undefined }));
   return [
     ...(one.type !== other.type ? (['type'] as const) : []),
-    ...(one.isRequired !== other.isRequired ? [other.isRequired ? ('required' as const) : ('optional' as const)] : []),
+    ...(one.isRequired !== other.isRequired
+      ? [other.isRequired ? ('nowRequired' as const) : ('nowOptional' as const)]
+      : []),
     ...(one.type === other.type && rest(one.shape) !== rest(other.shape) ? (['rule'] as const) : []),
     ...(one.label !== other.label ? (['label'] as const) : []),
     ...(one.shape.description !== other.shape.description ? (['description'] as const) : []),
