@@ -49,6 +49,16 @@ def answer_last_question(answer: str, quote: str) -> Callable[[Any], list[Any]]:
 VALID_LAST_ANSWER = answer_last_question("It leaks [1].", "The roof leaks")
 
 
+class ChangingModel:
+    """A model that a test gives other answers before each question, so that all are asked of one service."""
+
+    def __init__(self) -> None:
+        self.answers: Callable[[Any], Awaitable[Any]] = Script([])
+
+    async def __call__(self, body: Any) -> Any:
+        return await self.answers(body)
+
+
 def script_with_last_question(agent: Any, last_answer: Any = VALID_LAST_ANSWER) -> Callable[[Any], Awaitable[Any]]:
     """Return a model with one script, and another step for the last question."""
     first, second = Script(agent), Script([last_answer])
@@ -93,26 +103,30 @@ async def test_model_without_answer_is_asked_again_with_the_best_passages(serve)
         assert 'fieldmark_fallbacks_total{agent="library",by="model",code="agent_stopped"} 1.0' in said
 
 
-@pytest.mark.parametrize(
-    ("agent", "last_answer", "code"),
-    [
-        (STOPS_WITHOUT_ANSWER, answer_last_question("It is sound [1].", "The roof is sound."), "agent_stopped"),
-        (STOPS_WITHOUT_ANSWER, answer_last_question("It leaks in 7 places [1].", "The roof leaks"), "agent_stopped"),
-        (STOPS_WITHOUT_ANSWER, [text("It leaks.")], "agent_stopped"),
-        (STOPS_WITHOUT_ANSWER, [READ], "agent_stopped"),
-        ([http_error(401)], None, "model_refused_key"),  # no second request
-    ],
-)
-async def test_unproven_answer_to_the_last_question_is_rejected(serve, agent, last_answer, code):
-    async with serve(script_with_last_question(agent, last_answer)) as server:
+async def test_unproven_answer_to_the_last_question_is_rejected(serve):
+    model = ChangingModel()
+    async with serve(model) as server:
         await upload_survey(server)
-        result = await ask(server.http)
-        reply = result["result"]
-        assert (result["status"], result["code"], reply["confidence"]) == ("completed", None, 0)
-        assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == (code, False)
-        assert "roof leaks" in reply["sources"][0]["quote"] and reply["sources"][0]["boxes"]
-        assert result["answer"] == reply["answer"] and "[1]" in reply["answer"]
-        assert any(map(is_last_question, server.model.requests)) is (last_answer is not None)
+        for agent, last_answer, code in (
+            (STOPS_WITHOUT_ANSWER, answer_last_question("It is sound [1].", "The roof is sound."), "agent_stopped"),
+            (
+                STOPS_WITHOUT_ANSWER,
+                answer_last_question("It leaks in 7 places [1].", "The roof leaks"),
+                "agent_stopped",
+            ),
+            (STOPS_WITHOUT_ANSWER, [text("It leaks.")], "agent_stopped"),
+            (STOPS_WITHOUT_ANSWER, [READ], "agent_stopped"),
+            ([http_error(401)], None, "model_refused_key"),  # no second request
+        ):
+            server.model.requests.clear()
+            model.answers = script_with_last_question(agent, last_answer)
+            result = await ask(server.http)
+            reply = result["result"]
+            assert (result["status"], result["code"], reply["confidence"]) == ("completed", None, 0)
+            assert (reply["fallback"]["code"], reply["fallback"]["by_model"]) == (code, False)
+            assert "roof leaks" in reply["sources"][0]["quote"] and reply["sources"][0]["boxes"]
+            assert result["answer"] == reply["answer"] and "[1]" in reply["answer"]
+            assert any(map(is_last_question, server.model.requests)) is (last_answer is not None)
 
 
 async def test_model_is_asked_again_after_two_invalid_answers(serve):
@@ -139,20 +153,21 @@ async def test_search_mode_answers_without_a_model(serve):
         assert "Does the roof leak?" in state["actions"][1] and "passages: 1" in state["actions"][2]
 
 
-@pytest.mark.parametrize(
-    "agent", [STOPS_WITHOUT_ANSWER, [[INTENT], [submit_answer("It leaks.")], [submit_answer("It leaks.")]]]
-)
-async def test_question_without_answer_fails_if_the_fallback_is_off(serve, agent):
-    async with serve(script_with_last_question(agent), ask_fallback=False) as server:
+async def test_question_without_answer_fails_if_the_fallback_is_off(serve):
+    model = ChangingModel()
+    invalid = [[INTENT], [submit_answer("It leaks.")], [submit_answer("It leaks.")]]
+    async with serve(model, ask_fallback=False) as server:
         await upload_survey(server)
-        result = await ask(server.http)
-        assert (result["status"], result["code"], result["result"]) == ("failed", "agent_stopped", None)
+        for agent, intent in ((STOPS_WITHOUT_ANSWER, None), (invalid, "qa")):
+            model.answers = script_with_last_question(agent)
+            result = await ask(server.http)
+            assert (result["status"], result["code"], result["result"]) == ("failed", "agent_stopped", None)
+            state = (await get_thread(server.http, result))["working_state"]
+            assert (state["conversation"][0]["failed"], state["turns"]) == ("agent_stopped", 1)
+            assert state["intent"] == intent
+            assert state["actions"][-1] == "Turn 1: failed: agent_stopped"
+            assert ("Turn 1: understood as qa" in state["actions"]) == (intent is not None)
         assert not any(map(is_last_question, server.model.requests))
-        state = (await get_thread(server.http, result))["working_state"]
-        assert (state["conversation"][0]["failed"], state["turns"]) == ("agent_stopped", 1)
-        assert state["intent"] == (None if agent is STOPS_WITHOUT_ANSWER else "qa")
-        assert state["actions"][-1] == "Turn 1: failed: agent_stopped"
-        assert ("Turn 1: understood as qa" in state["actions"]) == (agent is not STOPS_WITHOUT_ANSWER)
 
 
 async def test_cancelled_question_keeps_its_actions(serve, clone):
@@ -207,12 +222,14 @@ async def test_last_question_is_asked_in_reserved_time_at_the_deadline(serve, la
 @pytest.mark.long
 async def test_busy_model_service_is_retried_for_a_limited_time(serve):
     busy = [http_error(429, 0.1), [INTENT, READ], http_error(529, 0.1), cite(1, "The roof leaks")]
-    for steps, code in (
-        ([*busy, [submit_answer("It leaks [1].")]], None),
-        ([[INTENT], *[http_error(429, 0.1)] * 9], "busy"),
-    ):
-        async with serve(Script(steps)) as server:
-            await upload_survey(server)
+    model = ChangingModel()
+    async with serve(model) as server:
+        await upload_survey(server)
+        for steps, code in (
+            ([*busy, [submit_answer("It leaks [1].")]], None),
+            ([[INTENT], *[http_error(429, 0.1)] * 9], "busy"),
+        ):
+            model.answers = Script(steps)
             reply = (await ask(server.http))["result"]
             assert reply["fallback"] is code is None or reply["fallback"]["code"] == "model_busy"
 
@@ -297,23 +314,21 @@ async def _is_indexed(server: Any) -> bool:
     return (await server.http.get("/api/search?q=anything")).json()["not_indexed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("last", "sources"),
-    [
-        ("The margin is 2496.", []),  # computed from the person's numbers
-        ("The gutters are sound [1].", ["The gutters are sound."]),  # cited before
-        ("The margin is 2497.", None),
-        ("They are sound [2].", None),
-    ],
-)
-async def test_last_question_may_use_what_the_run_cited_and_computed(serve, last, sources):
-    model = script_with_last_question([*READ_AND_CITED, [text("I give up.")]], [submit_answer(last)])
+async def test_last_question_may_use_what_the_run_cited_and_computed(serve):
+    model = ChangingModel()
+    message = "The net margin, for gutters, if revenue is 4200 and costs are 1200 plus 12%?"
     async with serve(model) as server:
         await upload_survey(server)
-        message = "The net margin, for gutters, if revenue is 4200 and costs are 1200 plus 12%?"
-        reply = (await ask(server.http, message))["result"]
-        assert reply["fallback"]["by_model"] is (sources is not None), reply
-        if sources is not None:
-            assert (reply["answer"], [one["quote"] for one in reply["sources"]]) == (last, sources)
-        last_message = json.dumps(server.model.requests[-1]["messages"][0])
-        assert "= 2496" in last_message and "[1] survey.txt, page 1: The gutters are sound." in last_message
+        for last, sources in (
+            ("The margin is 2496.", []),  # computed from the person's numbers
+            ("The gutters are sound [1].", ["The gutters are sound."]),  # cited before
+            ("The margin is 2497.", None),
+            ("They are sound [2].", None),
+        ):
+            model.answers = script_with_last_question([*READ_AND_CITED, [text("I give up.")]], [submit_answer(last)])
+            reply = (await ask(server.http, message))["result"]
+            assert reply["fallback"]["by_model"] is (sources is not None), reply
+            if sources is not None:
+                assert (reply["answer"], [one["quote"] for one in reply["sources"]]) == (last, sources)
+            last_message = json.dumps(server.model.requests[-1]["messages"][0])
+            assert "= 2496" in last_message and "[1] survey.txt, page 1: The gutters are sound." in last_message
