@@ -40,6 +40,7 @@ def decide_it(body: dict[str, Any]) -> list[Any]:
     return [call("decide", {"run_id": run["run_id"], "call_id": run["waits_for"]["call_id"], "approved": True})]
 
 
+@pytest.mark.full
 @pytest.mark.long
 @pytest.mark.real_cli("Claude's CLI is the MCP client")
 async def test_claudes_cli_works_as_a_client(serve):

@@ -208,7 +208,7 @@ async def test_last_question_is_asked_after_the_round_limit(serve):
 
 @pytest.mark.parametrize(("last_answer", "by_model"), [(VALID_LAST_ANSWER, True), (stall_connection(600), False)])
 async def test_last_question_is_asked_in_reserved_time_at_the_deadline(serve, last_answer, by_model):
-    seconds = (36, 30) if by_model else (5, 2)
+    seconds = (20, 9) if by_model else (5, 2)
     with limit_question_seconds(*seconds):
         async with serve(
             script_with_last_question([[INTENT, READ], stall_connection(600)], last_answer), max_live_agents=8
