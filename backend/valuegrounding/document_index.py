@@ -11,8 +11,10 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from valuegrounding import paths
 from valuegrounding.candidate_finder import CandidateFinder
 from valuegrounding.candidate_ranker import CandidateRanker
+from valuegrounding.checks import check
 from valuegrounding.evidence import NO_CLAIM, Claim, Finding, Location, UnmappedPart
 from valuegrounding.locations import Candidates, locate
 from valuegrounding.measures import Measure
@@ -93,7 +95,7 @@ class DocumentIndex:
                 # All leaves again, because the other leaves of a row identify its line.
                 other = index.row_grounder.ground(leaves, claims)
                 found = {name: _better_finding(one, other[name]) for name, one in found.items()}
-        return found
+        return check(self._indexes[0].words, [(path, paths.name(path), value) for path, value in leaves], found)
 
     def unmapped(
         self,

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final, Literal, TypeAlias
 
 from valuegrounding.page import Box
 
 Match: TypeAlias = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
-Doubt: TypeAlias = Literal["ambiguous_date", "ambiguous_number", "ambiguous_currency"]
+Doubt: TypeAlias = Literal[
+    "ambiguous_date",
+    "ambiguous_number",
+    "ambiguous_currency",
+    "scale",
+    "other_row",
+    "other_column",
+    "inside_row",
+    "goes_on",
+    "two_cells",
+    "long_text",
+]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 UnmappedKind: TypeAlias = Literal["number", "date"]
 UnmappedValue: TypeAlias = str | int | float | None
@@ -26,6 +38,17 @@ WEIGHTS: Final[Mapping[Match, float]] = {
     "fuzzy": 0.85,  # up to one character in ten differs
     "quote": 0.7,  # only the model's quote is printed there, not the value itself
     "symbol": 0.6,  # a symbol shared by several currencies: USD at `$`
+}
+
+# How certain a printed value is under each doubt of `checks`. Measured by bench/confidence.py.
+CERTAINTIES: Final[Mapping[Doubt, float]] = {
+    "scale": 0.4,  # printed without a separator, where the other amounts have cents
+    "other_row": 0.85,  # on the line of another row
+    "other_column": 0.9,  # not in the column of the same field of other rows
+    "inside_row": 0.9,  # a value of the document, on the line of a list's row
+    "goes_on": 0.93,  # more text directly beside it or on the line below
+    "two_cells": 0.85,  # its words are in two cells
+    "long_text": 0.94,
 }
 
 
@@ -79,16 +102,27 @@ class Finding:
 
     state: State
     location: Location | None
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def confidence(self) -> float:
         """Return the confidence shown for the value; 0 if it was not found."""
-        return self.location.confidence if self.location else 0.0
+        if self.location is None:
+            return 0.0
+        return round(self.location.confidence * prod(CERTAINTIES[doubt] for doubt in self.doubts), 4)
+
+    @property
+    def reason(self) -> Doubt | None:
+        """Return why the value is unclear, or None if it is not."""
+        for doubt in self.doubts:
+            if CERTAINTIES[doubt] < UNCLEAR_CERTAINTY:
+                return doubt
+        return self.location.reason if self.location else None
 
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
         """Return the evidence as `extractions.evidence` stores it."""
         location = self.location
-        reason = location.reason if location else None
+        reason = self.reason
         return {
             "state": self.state,
             "match": location.match if location else None,
@@ -97,6 +131,7 @@ class Finding:
             "quote": location.quote if location else None,
             "location_count": location.location_count if location else 0,
             **({} if reason is None else {"reason": reason}),
+            **({"doubts": list(self.doubts)} if self.doubts else {}),
             "claim": None
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},

@@ -1,0 +1,330 @@
+"""Checks of grounded values against the page and each other: a value can be printed and still be the wrong one.
+
+Each check names a doubt. A value with one is less certain than a printed value without any, but stays found.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from operator import itemgetter
+from typing import Final
+
+from pydantic import JsonValue
+
+from valuegrounding.evidence import Doubt, Finding
+from valuegrounding.folding import fold_alphanumeric
+from valuegrounding.layout import are_adjacent, on_same_line
+from valuegrounding.measures import Measure
+from valuegrounding.page import Box, Word
+from valuegrounding.paths import Path
+from valuegrounding.word_index import WordIndex
+
+_MAX_LEAVES: Final = 20_000  # of a write; more are not checked
+_MAX_WORDS_OF_LINE: Final = 500
+_MAX_AMOUNTS: Final = 400  # of a page; with more, chance finds sums
+_MAX_ROWS_OF_LINE: Final = 40
+_LONG: Final = 64  # characters
+_LABEL: Final = 3  # characters of a word that can be a field's name
+_STEM: Final = 6
+_AS_TEXT: Final = ("exact", "normalised", "fuzzy")  # numbers and dates are read as whole expressions
+_MIN_ROWS: Final = 3  # that show a column
+_EDGE: Final = 0.012  # of the page's width
+_AMOUNT = re.compile(r"[\d.,'’]*\d[.,]\d\d")
+_PLAIN = re.compile(r"\d{4,9}")
+_AROUND_AMOUNT = "€$£¥()-+*:;"
+_SEPARATORS_BEFORE, _SEPARATORS_AFTER = ":,;|)", ":,;|("
+
+
+@dataclass(slots=True)
+class _Value:
+    """A found value with its words on the page."""
+
+    path: Path
+    name: str
+    value: JsonValue | Measure
+    finding: Finding
+    page: int
+    boxes: Sequence[Box]
+    row: Path
+    words: list[int] = field(default_factory=list[int])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is printed once, on one line: what shows where a row is."""
+        location = self.finding.location
+        return location is not None and location.location_count == 1 and len(self.boxes) == 1
+
+
+def check(
+    index: WordIndex, leaves: Sequence[tuple[Path, str, JsonValue | Measure]], found: Mapping[str, Finding]
+) -> dict[str, Finding]:
+    """Return the findings with their doubts."""
+    if len(leaves) > _MAX_LEAVES:
+        return dict(found)
+    numbers = {number: at for at, number in enumerate(index.pages)}
+    values = [
+        _Value(path, name, value, one, numbers[location.page], location.boxes, _row(path))
+        for path, name, value in leaves
+        if (location := (one := found[name]).location) is not None and one.state == "found" and location.page in numbers
+    ]
+    pages = {page: _Page(index, page) for page in {one.page for one in values}}
+    for one in values:
+        one.words = pages[one.page].covered(one.boxes)
+    doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
+    for name, doubt in (
+        *_scales(pages, values),
+        *_rows(values),
+        *_columns(values),
+        *_spans(index, pages, values),
+    ):
+        if doubt not in doubts[name]:
+            doubts[name].append(doubt)
+    return {name: replace(one, doubts=tuple(doubts[name])) if name in doubts else one for name, one in found.items()}
+
+
+def _number(value: JsonValue | Measure) -> int | float | None:
+    value = value.value if isinstance(value, Measure) else value
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _row(path: Path) -> Path:
+    depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
+    return path[:depth]
+
+
+class _Page:
+    """The words of a page, found by their boxes, and the amounts on it in cents."""
+
+    def __init__(self, index: WordIndex, page: int) -> None:
+        own = index.words_of_page(page)
+        self.words = index.words
+        self._by_height = sorted((round((index.words[at][2] + index.words[at][4]) / 2, 5), at) for at in own)
+        self.amounts: set[int] = set()
+        for at in own:
+            text = str(index.words[at][0]).strip(_AROUND_AMOUNT)
+            if _AMOUNT.fullmatch(text):
+                self.amounts.add(int(re.sub(r"\D", "", text)))
+
+    def between(self, top: float, bottom: float) -> Iterator[int]:
+        """Yield the words whose middle is between two heights."""
+        at = bisect_left(self._by_height, (top, -1))
+        for height, word in islice(self._by_height, at, at + _MAX_WORDS_OF_LINE):
+            if height > bottom:
+                return
+            yield word
+
+    def covered(self, boxes: Sequence[Box]) -> list[int]:
+        """Return the words that boxes cover, in reading order. A box may be only a part of a word."""
+        found: set[int] = set()
+        for x0, y0, x1, y1 in boxes:
+            middle = (x0 + x1) / 2
+            for at in self.between(y0, y1):
+                word = self.words[at]
+                if x0 - 1e-4 <= (word[1] + word[3]) / 2 <= x1 + 1e-4 or word[1] - 1e-4 <= middle <= word[3] + 1e-4:
+                    found.add(at)
+        return sorted(found)
+
+
+def _scales(pages: Mapping[int, _Page], values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+    """7523 is printed where 75.23 is the sum, or where the same digits are also printed with cents."""
+    for one in values:
+        number, page = _number(one.value), pages[one.page]
+        if number is None or number != int(number) or not 1000 <= abs(number) < 10**9 or len(one.words) != 1:
+            continue
+        text = str(page.words[one.words[0]][0]).strip(_AROUND_AMOUNT)
+        amounts = page.amounts
+        if not _PLAIN.fullmatch(text) or not 2 <= len(amounts) <= _MAX_AMOUNTS:
+            continue
+        cents = int(text)
+        is_sum = any(
+            (cents - part in amounts and cents - part != part) or cents + part in amounts
+            for part in amounts
+            if part > 100
+        )
+        if cents in amounts or is_sum:
+            yield one.name, "scale"
+
+
+def _middle_of(one: _Value) -> float:
+    return sum(y0 + y1 for _, y0, _, y1 in one.boxes) / 2 / len(one.boxes)
+
+
+def _height(box: Box) -> float:
+    return box[3] - box[1]
+
+
+def _are_on_one_line(one: _Value, other: _Value) -> bool:
+    a, b = one.boxes[0], other.boxes[0]
+    return one.page == other.page and min(a[3], b[3]) - max(a[1], b[1]) >= 0.4 * min(_height(a), _height(b))
+
+
+def _rows(values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+    """A value on the line of another row of its list, or a value of the document on the line of a row."""
+    rows = _Rows(values)
+    for one in values:
+        location = one.finding.location
+        if location is None or location.match == "symbol":
+            continue
+        if not one.row:
+            if len(one.boxes) == 1 and rows.is_inside(one):
+                yield one.name, "inside_row"
+        elif not rows.is_shared(one) and (rows.is_on_another_line(one) or rows.is_beside_another(one)):
+            yield one.name, "other_row"
+
+
+class _Rows:
+    """The rows of all lists: where each is printed."""
+
+    def __init__(self, values: Sequence[_Value]) -> None:
+        self._members: defaultdict[Path, list[_Value]] = defaultdict(list)
+        for one in values:
+            if one.row:
+                self._members[one.row].append(one)
+        self._cells = Counter(self._cell(one) for one in values if one.row)
+        self._line = {row: line for row, some in self._members.items() if (line := _main_line(some)) is not None}
+        # By list and page, from top to bottom: the rows, and the values that are printed once.
+        self._rows_on: defaultdict[tuple[Path, int], list[tuple[float, Path]]] = defaultdict(list)
+        self._lines_on: defaultdict[int, list[float]] = defaultdict(list)
+        for row, (page, middle) in self._line.items():
+            self._rows_on[row[:-1], page].append((middle, row))
+            self._lines_on[page].append(middle)
+        self._singles_on: defaultdict[tuple[Path, int], list[_Value]] = defaultdict(list)
+        for one in values:
+            if one.row and one.is_single:
+                self._singles_on[one.row[:-1], one.page].append(one)
+        for rows in self._rows_on.values():
+            rows.sort(key=itemgetter(0))
+        for lines in self._lines_on.values():
+            lines.sort()
+        for singles in self._singles_on.values():
+            singles.sort(key=_middle_of)
+
+    @staticmethod
+    def _cell(one: _Value) -> tuple[Path, Path, tuple[int, ...]]:
+        return one.row[:-1], one.path[len(one.row) :], tuple(one.words)
+
+    def is_shared(self, one: _Value) -> bool:
+        """Whether several rows have this value in one cell: a text of two rows, or any value of more."""
+        return self._cells[self._cell(one)] > (1 if isinstance(one.value, str) else 2)
+
+    def is_inside(self, one: _Value) -> bool:
+        """Whether the line of a row crosses the box of a value of the document."""
+        _, top, _, bottom = one.boxes[0]
+        lines = self._lines_on[one.page]
+        at = bisect_left(lines, top)
+        return at < len(lines) and lines[at] <= bottom
+
+    def is_on_another_line(self, one: _Value) -> bool:
+        """Whether a value is not on the line that most values of its row are on, but on such a line of another row."""
+        own = self._line.get(one.row)
+        middle, height = _middle_of(one), _height(one.boxes[0])
+        if own is None or (own[0] == one.page and abs(own[1] - middle) <= 0.5 * height):
+            return False
+        rows = self._rows_on[one.row[:-1], one.page]
+        at = bisect_left(rows, middle - 0.35 * height, key=itemgetter(0))
+        near = islice(rows, at, at + _MAX_ROWS_OF_LINE)
+        return any(row != one.row and line <= middle + 0.35 * height for line, row in near)
+
+    def is_beside_another(self, one: _Value) -> bool:
+        """Whether a value is beside a value of another row, and beside none of its own, of those printed once."""
+        own = [other for other in self._members[one.row] if other is not one and other.is_single]
+        if len(one.boxes) != 1 or not own or any(_are_on_one_line(other, one) for other in own):
+            return False
+        singles = self._singles_on[one.row[:-1], one.page]
+        at = bisect_left(singles, _middle_of(one) - 2 * _height(one.boxes[0]), key=_middle_of)
+        near = islice(singles, at, at + _MAX_ROWS_OF_LINE)
+        return any(other.row != one.row and _are_on_one_line(other, one) for other in near)
+
+
+def _main_line(members: Sequence[_Value]) -> tuple[int, float] | None:
+    """Return the page and height of the line that has the most values of a row, at least two."""
+    single = [(one.page, _middle_of(one), _height(one.boxes[0])) for one in members if len(one.boxes) == 1]
+    best, most = None, 1
+    for page, middle, height in single[:_MAX_ROWS_OF_LINE]:
+        count = sum(other == page and abs(line - middle) <= 0.5 * height for other, line, _ in single)
+        if count > most:
+            best, most = (page, middle), count
+    return best
+
+
+def _columns(values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+    """A value that has neither edge nor middle in common with the same field of the other rows."""
+    columns: defaultdict[tuple[Path, int], list[_Value]] = defaultdict(list)
+    for one in values:
+        if one.row:
+            columns[tuple("*" if isinstance(step, int) else step for step in one.path), one.page].append(one)
+    for some in columns.values():
+        if len(some) < _MIN_ROWS:
+            continue
+        edges = [(min(box[0] for box in one.boxes), max(box[2] for box in one.boxes)) for one in some]
+        lefts, rights, middles = (
+            sorted(side) for side in ([e[0] for e in edges], [e[1] for e in edges], [sum(e) / 2 for e in edges])
+        )
+        for one, (left, right) in zip(some, edges, strict=True):
+            same = max(_near(lefts, left), _near(rights, right), _near(middles, (left + right) / 2)) - 1
+            if same < 0.25 * (len(some) - 1):
+                yield one.name, "other_column"
+
+
+def _near(ordered: Sequence[float], at: float) -> int:
+    return bisect_left(ordered, at + _EDGE) - bisect_left(ordered, at - _EDGE)
+
+
+def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+    """A text that goes on beside or below what is written, or whose words are in two cells."""
+    owners: defaultdict[int, set[str]] = defaultdict(set)
+    for one in values:
+        for at in one.words:
+            owners[at].add(one.name)
+    for one in values:
+        location = one.finding.location
+        if not isinstance(one.value, str) or not one.words or location is None or location.match not in _AS_TEXT:
+            continue
+        if len(one.value) > _LONG:
+            yield one.name, "long_text"
+        page = pages[one.page]
+        words = [index.words[at] for at in one.words]
+        is_text = sum(map(str.isalpha, one.value)) >= 3
+        if is_text and any(on_same_line(a, b) and not are_adjacent(a, b, 1.75) for a, b in pairwise(words)):
+            yield one.name, "two_cells"
+        names = [fold_alphanumeric(step) for step in one.path if isinstance(step, str)]
+        if any(_goes_on(index, page, owners, one, word, names) for word in words) or (
+            is_text and _wraps(index, page, owners, one)
+        ):
+            yield one.name, "goes_on"
+
+
+def _goes_on(
+    index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: _Value, word: Word, names: Sequence[str]
+) -> bool:
+    """Whether a word that is in no field, and not in the field's name, is directly beside a word of a value."""
+    for at in page.between(word[2], word[4]):
+        other = index.words[at]
+        if at in one.words or not on_same_line(word, other) or not are_adjacent(word, other, 0.8):
+            continue
+        left, right = (other, word) if other[1] < word[1] else (word, other)
+        is_separate = left[0][-1:] in _SEPARATORS_BEFORE or right[0][:1] in _SEPARATORS_AFTER
+        text = index.alphanumeric[at]
+        is_label = len(text) >= _LABEL and any(text[:_STEM] in name for name in names)
+        if not is_separate and text and not is_label and not owners.get(at):
+            return True
+    return False
+
+
+def _wraps(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: _Value) -> bool:
+    """Whether the line below, within the width of the value, starts in lower case and is in no field."""
+    low, height = max(box[3] for box in one.boxes), _height(one.boxes[0])
+    left, right = min(box[0] for box in one.boxes), max(box[2] for box in one.boxes)
+    below = [
+        at
+        for at in page.between(low, low + 1.6 * height)
+        if at not in one.words
+        and 0 <= index.words[at][2] - low + 0.35 * height <= 0.95 * height
+        and min(index.words[at][3], right) > max(index.words[at][1], left)
+    ]
+    return bool(below) and not any(owners.get(at) for at in below) and index.words[min(below)][0][:1].islower()

@@ -1,0 +1,117 @@
+"""A value that is printed can still be the wrong one: each doubt, and a page that gives no reason for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from page_words import document_index
+from valuegrounding import DocumentIndex
+
+TABLE = """\
+Item           Quantity    Price     Total
+Nut M8         10          1.20      12.00
+Bolt M6        25          0.40      10.00
+Washer         70          0.10       7.00
+Ring           11          3.00      33.00
+"""
+ROWS = [
+    {"item": "Nut M8", "quantity": 10, "price": 1.2, "total": 12},
+    {"item": "Bolt M6", "quantity": 25, "price": 0.4, "total": 10},
+    {"item": "Washer", "quantity": 70, "price": 0.1, "total": 7},
+    {"item": "Ring", "quantity": 11, "price": 3, "total": 33},
+]
+
+
+def doubts(index: DocumentIndex, fields: Any) -> dict[str, tuple[str, ...]]:
+    return {name: one.doubts for name, one in index.ground(fields).items() if one.doubts}
+
+
+def changed(row: int, **values: object) -> dict[str, object]:
+    return {"rows": [{**one, **(values if at == row else {})} for at, one in enumerate(ROWS)]}
+
+
+def test_table_as_printed_has_no_doubt() -> None:
+    assert doubts(document_index(TABLE), {"rows": ROWS}) == {}
+
+
+def test_value_of_another_row_is_doubted() -> None:
+    found = doubts(document_index(TABLE), changed(1, quantity=70))
+    assert found == {"rows[1].quantity": ("other_row",)}
+
+
+def test_cell_that_several_rows_share_is_not_doubted() -> None:
+    page = "Hardware\n" + TABLE
+    rows = [{**one, "group": "Hardware"} for one in ROWS]
+    assert doubts(document_index(page), {"rows": rows}) == {}
+
+
+def test_value_of_another_column_is_doubted() -> None:
+    found = doubts(document_index(TABLE), changed(2, total=0.1))
+    assert found == {"rows[2].total": ("other_column",)}
+
+
+def test_value_of_the_document_on_the_line_of_a_row_is_doubted() -> None:
+    page = TABLE + "Sum                              62.00\n"
+    assert doubts(document_index(page), {"rows": ROWS, "total": 62}) == {}
+    assert doubts(document_index(page), {"rows": ROWS, "total": 33}) == {"total": ("inside_row",)}
+
+
+@pytest.mark.parametrize(
+    ("page", "value"),
+    [
+        ("Seller     Acme Corporation Ltd", "Acme Corporation"),
+        ("Condition  Chronic kidney disease,\n           stage 3", "kidney disease,"),
+        ("Buyer      University of\n           applied sciences", "University of"),
+    ],
+)
+def test_text_that_goes_on_is_doubted(page: str, value: str) -> None:
+    assert doubts(document_index(page), {"name": value}) == {"name": ("goes_on",)}
+
+
+@pytest.mark.parametrize(
+    ("page", "field", "value"),
+    [
+        ("Seller     Acme Corporation Ltd", "name", "Acme Corporation Ltd"),
+        ("Seller: Acme Corporation", "name", "Acme Corporation"),  # a colon ends a label
+        ("Invoice INV/17", "invoice_number", "INV/17"),  # the field's name
+        ("Buyer      University of\n           Applied sciences", "name", "University of"),
+        ("Due 4 May 2024 noon", "due", "2024-05-04"),  # a date is read as a whole
+    ],
+)
+def test_text_that_ends_there_is_not_doubted(page: str, field: str, value: str) -> None:
+    assert doubts(document_index(page), {field: value}) == {}
+
+
+def test_text_that_goes_on_in_another_field_is_not_doubted() -> None:
+    index = document_index("Acme Corporation Berlin")
+    assert doubts(index, {"name": "Acme Corporation", "city": "Berlin"}) == {}
+
+
+def test_text_from_two_cells_is_doubted() -> None:
+    index = document_index("Personnel costs          (11)")
+    assert doubts(index, {"name": "Personnel costs (11)"}) == {"name": ("two_cells",)}
+    assert doubts(document_index("Personnel costs (11)"), {"name": "Personnel costs (11)"}) == {}
+
+
+def test_long_text_is_doubted() -> None:
+    text = "one two three four five six seven eight nine ten eleven twelve thirteen"
+    assert doubts(document_index(text), {"name": text}) == {"name": ("long_text",)}
+
+
+def test_amount_without_separator_where_cents_make_the_sum_is_unclear() -> None:
+    page = "Gross     100.00\nTax        24.77\nNet pay     7523\n"
+    found = document_index(page).ground({"net": 7523})["net"]
+    assert (found.doubts, found.reason, found.confidence < 0.5) == (("scale",), "scale", True)
+    assert found.as_json()["doubts"] == ["scale"]
+    whole = "Gross     10000\nTax        2477\nNet pay     7523\n"
+    assert doubts(document_index(whole), {"net": 7523}) == {}
+    assert doubts(document_index(page + "Order       8211\n"), {"order": 8211}) == {}
+
+
+def test_doubt_lowers_confidence_and_leaves_the_value_found() -> None:
+    index = document_index(TABLE)
+    sure, doubted = (index.ground(fields)["rows[1].quantity"] for fields in ({"rows": ROWS}, changed(1, quantity=70)))
+    assert (doubted.state, doubted.reason) == ("found", None)
+    assert 0.5 < doubted.confidence < sure.confidence
