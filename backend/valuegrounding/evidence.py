@@ -114,10 +114,9 @@ class Finding:
     @property
     def reason(self) -> Doubt | None:
         """Return why the value is unclear, or None if it is not."""
-        for doubt in self.doubts:
-            if CERTAINTIES[doubt] < UNCLEAR_CERTAINTY:
-                return doubt
-        return self.location.reason if self.location else None
+        if self.location is None or (self.confidence >= UNCLEAR_CERTAINTY and self.location.reason is None):
+            return None
+        return self.location.reason or next(iter(sorted(self.doubts, key=CERTAINTIES.__getitem__)), None)
 
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
         """Return the evidence as `extractions.evidence` stores it."""

@@ -82,9 +82,16 @@ class Evidence(BaseModel):
     claim: Claim | None
     reason: Doubt | None = Field(
         None,
-        description="What else the printed text may mean. ambiguous_date: nothing shows whether the day or the month "
+        description="Why the confidence is below 0.5. ambiguous_date: nothing shows whether the day or the month "
         "comes first; ambiguous_number: the point or comma may separate thousands, or the unit is another one; "
-        "ambiguous_currency: `$` may be that of another country.",
+        "ambiguous_currency: `$` may be that of another country; otherwise one of `doubts`.",
+    )
+    doubts: list[Doubt] = Field(
+        [],
+        description="Why a printed value may be the wrong one. scale: printed without a separator where other amounts "
+        "have cents; other_row, other_column: not where the other values of its row or column are; inside_row: on the "
+        "line of a list's row; goes_on: more text directly beside or below it; two_cells: its words are in two cells; "
+        "long_text: of more than 64 characters.",
     )
 
 

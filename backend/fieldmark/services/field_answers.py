@@ -184,6 +184,8 @@ def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[Candi
                 number = float(text) if "." in text else int(text)
                 if number != value:
                     yield CandidateAnswer(number, "other_reading", {"quote": quote}, *place)
+    if doubt == "scale" and is_number(value):
+        yield CandidateAnswer(value / 100, "other_reading", {"quote": quote}, *place)
     if proof.get("match") == "symbol":
         codes = codes_of(folded.strip()) or frozenset[str]()
         common = [one for one in _COMMON_CURRENCIES if one in codes] + sorted(codes - {*_COMMON_CURRENCIES})

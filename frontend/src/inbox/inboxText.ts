@@ -34,6 +34,7 @@ function questionTitle({ path, reason, text }: InboxItem): string {
     case 'ambiguous_date':
     case 'ambiguous_number':
     case 'ambiguous_currency':
+    case 'scale':
     case 'breaks_schema':
     case 'breaks_rule':
     case 'proposal':

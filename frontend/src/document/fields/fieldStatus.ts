@@ -89,6 +89,7 @@ export function describeEvidence({
   const parts = [t('common.page', { page: evidence.page })];
   if (evidence.match !== null) parts.push(t(`fields.evidence.matches.${evidence.match}`));
   if (confidence !== undefined && lock === undefined) parts.push(formatPercent(confidence));
+  if (lock === undefined) parts.push(...(evidence.doubts ?? []).map((doubt) => t(`fields.why.${doubt}`)));
   return parts.join(' · ');
 }
 
