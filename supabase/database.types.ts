@@ -612,6 +612,32 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"sources": {
+                  Row: {
+                    "address": string,"attempts": number,"checked_at": string | null,"created_at": string,"created_by": string | null,"due_at": string,"error_code": string | null,"extract": string | null,"failing_since": string | null,"folder": string,"id": string,"is_paused": boolean,"kind": string,"last_object": string | null,"last_object_at": string | null,"org_id": string,"position": string | null,"secret": string,"skipped": NonNullable<Json>,"stack_id": string | null,"taken": number,"username": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "address": string,"attempts"?: number,"checked_at"?: string | null,"created_at"?: string,"created_by"?: string | null,"due_at"?: string,"error_code"?: string | null,"extract"?: string | null,"failing_since"?: string | null,"folder"?: string,"id"?: string,"is_paused"?: boolean,"kind": string,"last_object"?: string | null,"last_object_at"?: string | null,"org_id"?: string,"position"?: string | null,"secret": string,"skipped"?: NonNullable<Json>,"stack_id"?: string | null,"taken"?: number,"username": string
+                  }
+                  Update: {
+                    "address"?: string,"attempts"?: number,"checked_at"?: string | null,"created_at"?: string,"created_by"?: string | null,"due_at"?: string,"error_code"?: string | null,"extract"?: string | null,"failing_since"?: string | null,"folder"?: string,"id"?: string,"is_paused"?: boolean,"kind"?: string,"last_object"?: string | null,"last_object_at"?: string | null,"org_id"?: string,"position"?: string | null,"secret"?: string,"skipped"?: NonNullable<Json>,"stack_id"?: string | null,"taken"?: number,"username"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "sources_org_id_fkey"
+      columns: ["org_id"]
+isOneToOne: false
+      referencedRelation: "organisations"
+      referencedColumns: ["id"]
+    },{
+      foreignKeyName: "sources_stack_id_org_id_fkey"
+      columns: ["stack_id","org_id"]
+isOneToOne: false
+      referencedRelation: "stacks"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
                 },"stack_documents": {
                   Row: {
                     "created_at": string,"created_by": string | null,"document_id": string,"org_id": string,"stack_id": string,"user_id": string | null
@@ -1023,6 +1049,9 @@ isOneToOne: false
 { Args: { "p_schema_id": string }; Returns: {
               "extractions": number,"prompts": number,"stacks": number
             }[]
+                           },
+"delete_source":
+{ Args: { "p_source_id": string }; Returns: undefined
                            },
 "delete_stack":
 { Args: { "p_stack_id": string }; Returns: undefined

@@ -129,10 +129,11 @@ class _Handler(BaseHTTPRequestHandler):
         )
         more = len(found) > most
         token = f"<NextContinuationToken>{escape(found[most - 1][0])}</NextContinuationToken>" if more else ""
+        encoding = "<EncodingType>url</EncodingType>" if is_url else ""
         body = (
             '<?xml version="1.0" encoding="UTF-8"?>'
             '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
-            f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}{items}</ListBucketResult>"
+            f"<IsTruncated>{str(more).lower()}</IsTruncated>{encoding}{token}{items}</ListBucketResult>"
         )
         self._send(200, {"Content-Type": "application/xml"}, body.encode())
 

@@ -27,6 +27,27 @@ CONTAINERS = frozenset({EML, MSG, ZIP})
 IMAGES = frozenset({PNG, JPEG, TIFF, WEBP, BMP, GIF})
 MEDIA_TYPES = frozenset({PDF, DOCX, XLSX, HTML, CSV, TXT, EINVOICE}) | IMAGES | CONTAINERS | OPENDOCUMENTS
 
+SUFFIXES = frozenset(
+    {
+        ".pdf",
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".tif",
+        ".tiff",
+        ".webp",
+        ".bmp",
+        ".gif",
+        ".docx",
+        ".xlsx",
+        ".odt",
+        ".ods",
+        ".odp",
+    }
+    | {".html", ".htm", ".eml", ".msg", ".mbox", ".p7m", ".csv", ".txt", ".xml", ".zip"}
+)
+"""The endings of names that files of these types usually have."""
+
 _READABLE = (
     "PDF, PNG, JPEG, TIFF, WebP, BMP, GIF, DOCX, XLSX, ODT, ODS, ODP, HTML, EML, MSG, ZIP, TXT, CSV and invoices as "
     "XML (UBL, CII, FatturaPA) can be read"

@@ -15,7 +15,7 @@ begin
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view',
-    'delete_webhook', 'test_webhook', 'set_upload_rules'
+    'delete_webhook', 'test_webhook', 'set_upload_rules', 'delete_source'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -55,5 +55,6 @@ grant execute on function
   private.clear_organisations, private.record_problems, private.extractions_to_check,
   private.schemas_to_count, private.update_required_fields,
   private.publish_changes, private.lease_deliveries, private.record_delivery,
+  private.lease_sources, private.new_objects, private.record_objects, private.finish_source,
   private.delete_old_changes
   to fieldmark_app;

@@ -122,6 +122,7 @@ begin
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
     ('public.webhook_deliveries', 'org_id = $1'),
+    ('private.source_objects', 'source_id in (select id from public.sources where org_id = $1)'),
     ('public.changes', 'org_id = $1'),
     ('public.agent_sessions', 'org_id = $1'),
     ('public.usage', 'org_id = $1'),

@@ -80,6 +80,9 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
         # (Nothing is sent to it while the tables are compared.)
         body = {"url": "https://a.example", "types": ["webhook.test"]}
         webhook = (await server.http.post("/api/webhooks", json=body)).json()["id"]
+        body = {"kind": "bucket", "address": "https://a.example/b", "username": "u", "secret": "s"}
+        source = (await server.http.post("/api/sources", json=body)).json()["id"]
+        await server.http.patch(f"/api/sources/{source}", json={"is_paused": True})
         await server.http.delete(f"/api/keys/{revoked['id']}")
         await execute_as_owner(clone, "update public.api_keys set expires_at = now() where id = %s", expired["id"])
         async with (
@@ -108,6 +111,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "stack_id": stack["id"],
                 "webhook_id": webhook,
                 "delivery_id": str(uuid4()),
+                "source_id": source,
                 "table_id": stack["id"],
                 "view_id": str(uuid4()),
             }
@@ -219,6 +223,7 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
             "thread_id": thread["id"],
             "webhook_id": (await server.http.post("/api/webhooks", json={"url": "https://a.example"})).json()["id"],
             "delivery_id": str(uuid4()),
+            "source_id": str(uuid4()),
         }
 
         async def is_published() -> bool:

@@ -128,6 +128,9 @@ async def make_items(server: Any) -> dict[str, str]:
         "thread_id": thread["id"],
         "webhook_id": (await create("/api/webhooks", url="https://a.example"))["id"],
         "delivery_id": str(uuid4()),
+        "source_id": (
+            await create("/api/sources", kind="bucket", address="https://a.example/b", username="u", secret="s")
+        )["id"],
         "table_id": schema["id"],
         "view_id": str(uuid4()),
         "stack_id": (await create("/api/stacks", name="t", document_ids=[document], columns=[{"name": "a"}]))["id"],

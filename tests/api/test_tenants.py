@@ -159,8 +159,8 @@ def response_parts(answer: httpx.Response) -> tuple[int, bytes, dict[str, str]]:
 
 def test_every_route_with_an_id_is_tested(openapi_routes):
     tested = {(method, re.sub(r"\{\w+\}|(?<=pages/)1", "{}", path.split("?")[0])) for method, path, _ in ROUTES_WITH_ID}
-    # test_organisations.py, test_api_keys.py, test_threads.py and test_changes.py ask those.
-    tested_in_other_files = re.compile(r"/api/(organisations|keys|threads|webhooks)\b")
+    # test_organisations.py, test_api_keys.py, test_threads.py, test_changes.py and test_sources.py ask those.
+    tested_in_other_files = re.compile(r"/api/(organisations|keys|threads|webhooks|sources)\b")
     with_id = {route for route in openapi_routes if "{}" in route[1] and not tested_in_other_files.match(route[1])}
     assert with_id <= tested | TESTED_ELSEWHERE
 

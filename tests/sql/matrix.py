@@ -187,6 +187,14 @@ NO_ACTOR | a forged row | insert into webhook_deliveries (org_id, webhook_id, ch
 OWNERS | again | update webhook_deliveries set due_at = now() where id = %(delivery)s
 NO_ACTOR | as delivered | update webhook_deliveries set status = 'delivered' where id = %(delivery)s
 
+OWNERS | existing | select id from sources where id = %(source)s
+NO_ACTOR | its secret | select secret from sources where id = %(source)s
+OWNERS | own | insert into sources (org_id, kind, address, username, secret) values (%(org)s, 'mailbox',
+    'imaps://example.com', 'u', 's')
+OWNERS | own | update sources set is_paused = true where id = %(source)s
+NO_ACTOR | where its secret is sent | update sources set address = 'https://a.b/c' where id = %(source)s
+NO_ACTOR | what was taken | update sources set taken = 0 where id = %(source)s
+
 READERS | existing | select from documents where id = %(document)s
 MEMBERS | own folder | insert into documents (id, org_id, filename, storage_path, media_type, byte_size) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), 'application/pdf', 9)
@@ -443,7 +451,7 @@ _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
-storage_usage upload_rules stack_documents stack_tables saved_views changes webhooks webhook_deliveries
+storage_usage upload_rules stack_documents stack_tables saved_views changes webhooks webhook_deliveries sources
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -458,9 +466,14 @@ OWNERS | a member | select invite(%(org)s, 'member')
 OWNERS | existing | select delete_webhook(%(webhook)s)
 OWNERS | in the organisation | select set_upload_rules(%(org)s, '[]')
 OWNERS | existing | select test_webhook(%(webhook)s)
+OWNERS | existing | select delete_source(%(source)s)
 LOGIN | of any organisation | select private.publish_changes()
 LOGIN | of any organisation | select from private.lease_deliveries(9, '{}', '1 minute')
 LOGIN | of any organisation | select private.record_delivery(%(delivery)s, 200, null, null)
+LOGIN | of any organisation | select private.lease_sources(1, '{}', '1 minute')
+LOGIN | of any organisation | select private.new_objects(%(source)s, '{a}', '{b}')
+LOGIN | of any organisation | select private.record_objects(%(source)s, '[]', null)
+LOGIN | of any organisation | select private.finish_source(%(source)s, now(), null, '0', true)
 OWNERS | existing | select revoke_invitation(%(invitation)s)
 MEMBERS | in the organisation | select create_api_key(%(org)s, 'k', '{runs:read}')
 OWNERS | an owner's | select revoke_api_key(%(key)s)

@@ -85,6 +85,7 @@ class Sample:
     change: UUID
     webhook: UUID
     delivery: UUID
+    source: UUID
     other_org: UUID
     second_org: UUID
     document: UUID
@@ -147,6 +148,9 @@ insert into webhooks (id, org_id, created_by, url, secret) values
   (%(webhook)s, %(org)s, %(owner)s, 'https://example.com/', 'whsec_' || repeat('A', 44));
 insert into webhook_deliveries (id, org_id, webhook_id, change_id) values
   (%(delivery)s, %(org)s, %(webhook)s, %(change)s);
+insert into sources (id, org_id, created_by, kind, address, username, secret) values
+  (%(source)s, %(org)s, %(owner)s, 'bucket', 'https://example.com/bucket', 'user', 'secret');
+insert into private.source_objects (source_id, org_id, name, version) values (%(source)s, %(org)s, 'a.pdf', '');
 insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
 insert into queue_limits (org_id) values (%(org)s), (%(other_org)s);
 insert into storage.buckets (id, name) values ('another', 'another');

@@ -29,6 +29,10 @@ ROWS = (
     """insert into public.webhook_deliveries (org_id, webhook_id, change_id)
        select w.org_id, w.id, c.id from public.webhooks as w, public.changes as c where w.org_id = c.org_id
        on conflict do nothing""",
+    """insert into public.sources (org_id, kind, address, username, secret)
+       select id, 'bucket', 'https://a.b/c', 'u', 's' from public.organisations on conflict do nothing""",
+    """insert into private.source_objects (source_id, org_id, name, version)
+       select id, org_id, 'b.pdf', '' from public.sources on conflict do nothing""",
     "update public.agent_sessions set uuid = number::text",
     "update public.runs set idempotency_key = id::text",
     "update public.organisations set personal_of = id",
@@ -70,6 +74,9 @@ public.documents | user_id = gen_random_uuid() |
 public.changes | number = 0 | type = $ODD
 public.webhooks | url = 'example.com' | types = array_fill('x'::text, '{51}') | secret = 'x' | disabled_reason = $ODD
 public.webhook_deliveries | status = $ODD | attempts = -1
+public.sources | kind = $ODD | address = 'ftp://a.b' | folder = repeat('x', 501) | username = '' | secret = '' |
+    extract = repeat('x', 201) | attempts = -1 | error_code = 'x' | taken = -1 | skipped = '[]'
+private.source_objects | name = '' | version = repeat('x', 201) | reason = $ODD
 public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
 public.fields | kind = $ODD, number = null | number = null | kind = 'day', number = null | text = null | status = $ODD |
@@ -167,6 +174,8 @@ public.settings_journal | org_id
 public.changes | org_id
 public.webhooks | org_id | run_id org_id
 public.webhook_deliveries | webhook_id org_id | change_id org_id
+public.sources | org_id | stack_id org_id
+private.source_objects | source_id org_id
 public.run_events | run_id org_id
 public.runs | org_id | agent task | thread_id org_id | document_id org_id | extraction_id document_id org_id |
     parent_run_id org_id | stack_id org_id

@@ -171,7 +171,7 @@ def test_row_security_is_enabled_and_forced_on_every_table(roles: Roles) -> None
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
     tables = {"indexing_queue", "search_orgs", "search_chunks", "search_terms", "search_vectors", "embedding_queue"}
-    tables |= {"files_to_delete", "search_embedder", "delta_channel"}
+    tables |= {"files_to_delete", "search_embedder", "delta_channel", "source_objects"}
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 
@@ -237,6 +237,13 @@ PRIVILEGES = {
         "failing_since",
         "insert": "id org_id url types run_id secret",
         "update": "url types secret is_enabled",
+    },
+    # All columns but the secret, and those that only the service uses.
+    "sources": {
+        "select": "id org_id created_by created_at kind address folder username extract stack_id is_paused due_at "
+        "error_code failing_since checked_at last_object last_object_at taken skipped",
+        "insert": "id org_id kind address folder username secret extract stack_id",
+        "update": "secret extract stack_id is_paused due_at",
     },
     "webhook_deliveries": {"select": True, "update": "status attempts due_at"},
     "documents": {
@@ -401,7 +408,7 @@ CALLABLE = {
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation read_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
-        delete_webhook test_webhook set_upload_rules
+        delete_webhook test_webhook set_upload_rules delete_source
         """,
         """
         my_org_ids my_writable_org_ids my_owned_org_ids only_organisation role_of user_of current_user_id check_owner
@@ -433,6 +440,7 @@ CALLABLE = {
         chunks_without_vectors write_search_vectors has_vectors search_stems record_problems
         extractions_to_check schemas_to_count update_required_fields
         publish_changes lease_deliveries record_delivery
+        lease_sources new_objects record_objects finish_source
         delete_old_changes
         """,
     ),

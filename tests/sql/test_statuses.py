@@ -25,6 +25,7 @@ from fieldmark.domain.statuses import (
     ProposalStatus,
     ReadingError,
     RunStatus,
+    SourceKind,
 )
 
 ENUMS: dict[tuple[str, str], type[StrEnum]] = {
@@ -43,6 +44,7 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("auto_creations", "status"): AutoCreationStatus,
     ("changes", "type"): ChangeType,
     ("webhook_deliveries", "status"): DeliveryStatus,
+    ("sources", "kind"): SourceKind,
 }
 
 

@@ -28,6 +28,7 @@ from fieldmark.api import (
     runs,
     schema_changes,
     search,
+    sources,
     stacks,
     tables,
     threads,
@@ -82,6 +83,7 @@ _TAGS = {
     "keys": "API keys.",
     "changes": "What happened, as a feed.",
     "webhooks": "Where changes are sent.",
+    "sources": "Buckets and mailboxes whose files become documents.",
     "page": "Configuration for front ends.",
     "health": "Health checks and metrics.",
 }
@@ -141,7 +143,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     app.add_middleware(RequestLog)
     # The agents' routes are made here and not on import: agents may be registered later than that.
     data = (documents, search, extractions, exports, library, schema_changes, tables, stacks, fields, inbox)
-    modules = (runs, threads, *data, overview, usage, organisations, api_keys, changes, webhooks)
+    modules = (runs, threads, *data, overview, usage, organisations, api_keys, changes, webhooks, sources)
     for router in (*agent.make_routers(), *(module.router for module in modules)):
         router.add_to(app, dependencies=[KnownParameters], responses=ERRORS)
     for router in (web_ui.router, health.router, metrics.router):

@@ -76,6 +76,12 @@ PEOPLE_ONLY = frozenset(
         ("POST", "/api/stacks/samples"),
         # (A key would repeat the approval in advance of the person who started the run.)
         ("POST", "/api/runs/{run_id}/retry"),
+        # (What a source adds belongs to a person, also when a key of theirs has ended.)
+        ("GET", "/api/sources"),
+        ("POST", "/api/sources"),
+        ("PATCH", "/api/sources/{source_id}"),
+        ("POST", "/api/sources/{source_id}/check"),
+        ("DELETE", "/api/sources/{source_id}"),
     }
 )
 """Routes that refuse every key."""

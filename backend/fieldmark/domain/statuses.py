@@ -287,6 +287,13 @@ class ChangeType(StrEnum):
     WEBHOOK_DISABLED = "webhook.disabled"
 
 
+class SourceKind(StrEnum):
+    """Where a source's documents come from."""
+
+    BUCKET = "bucket"
+    MAILBOX = "mailbox"
+
+
 class DeliveryStatus(StrEnum):
     """Whether a change has reached a webhook. FAILED: all attempts failed."""
 

@@ -33,6 +33,7 @@ from fieldmark.runs.run import Runner
 from fieldmark.runtime import Runtime
 from fieldmark.services import extractions, search
 from fieldmark.services.search_vectors import VectorIndexer
+from fieldmark.services.sources.intake import Intake
 from fieldmark.services.webhooks import Sender
 from fieldmark.settings import Settings, processor_count
 from fieldmark.stores import documents
@@ -49,6 +50,7 @@ POLL_SECONDS = 15
 VECTORS_SECONDS = 1
 CHECK_SECONDS = 2
 WEBHOOK_SECONDS = 1
+SOURCE_SECONDS = 2
 RESTART_SECONDS = 1
 RETRY_SECONDS = 2
 GRACE_SECONDS = 1
@@ -178,16 +180,20 @@ def with_spare_slot(slots: int) -> int:
 
 
 async def _work(queue: App, runtime: Runtime) -> None:
-    sender = Sender(runtime.database, runtime.settings.private_networks)
-    async with aclosing(sender), asyncio.TaskGroup() as group:
+    settings = runtime.settings
+    sender = Sender(runtime.database, settings.private_networks)
+    limit = runtime.reading_limits.max_bytes
+    intake = Intake(runtime.database, runtime.documents, settings.private_networks, limit)
+    async with aclosing(sender), aclosing(intake), asyncio.TaskGroup() as group:
         # A worker for each queue: a batch must not delay interactive runs, nor long runs the reading of documents.
-        for name, slots in _queue_slots(runtime.settings).items():
+        for name, slots in _queue_slots(settings).items():
             concurrency = with_spare_slot(slots)
             group.create_task(_repeat(RESTART_SECONDS, {name: lambda n=name, c=concurrency: _work_on(queue, n, c)}))
         group.create_task(_repeat(READERS_SECONDS, {"readers": _load_readers}), name="readers")
         group.create_task(_repeat(SWEEP_SECONDS, {"sweep": Sweep(queue)}))
         group.create_task(_repeat(CHECK_SECONDS, {"checks": lambda: _check_changed(runtime)}))
         group.create_task(_repeat(WEBHOOK_SECONDS, {"webhooks": sender.send_due}))
+        group.create_task(_repeat(SOURCE_SECONDS, {"sources": intake.look_at_due}))
         if runtime.embedder is not None:
             maker = VectorIndexer(runtime.database, runtime.embedder)
             group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.index_all}))

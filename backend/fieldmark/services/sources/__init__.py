@@ -1,0 +1,1 @@
+"""Sources: buckets and mailboxes whose files become documents."""
