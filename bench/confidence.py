@@ -6,7 +6,8 @@
 FOLDER has `documents/X.pdf` (or another kind), `labels/X.json` (the right values), `schemas/X.json`, and
 `results/SYSTEM/X.json` with the recorded values as `data`. Needs no model, database or key: files are read by pagewords
 and values located as the service does. A label that is itself disputed is left out of all figures, and counted:
-`--disputed` is a JSON object from document to path to the reason.
+`--disputed` is a JSON object from document to path (`rows[].name` for all rows) to the reason, by default
+bench/disputed_labels.json.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import sys
 import time
 from dataclasses import asdict
@@ -27,6 +29,8 @@ from fieldmark.evaluation.calibration import SAFE, Calibration, JudgedValue, cal
 from fieldmark.services import evidence
 from pagewords import Limits, Unreadable, read_file
 from valuegrounding import DocumentIndex
+
+_INDEX = re.compile(r"\[\d+\]")
 
 
 def read_json(file: Path) -> Any:
@@ -64,7 +68,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--systems", help="default: all of the folder")
     parser.add_argument("--safe", type=float, default=SAFE, help="the confidence from which a value counts as shown")
-    parser.add_argument("--disputed", type=Path)
+    parser.add_argument("--disputed", type=Path, default=Path(__file__).with_name("disputed_labels.json"))
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--wrong", action="store_true", help="also list the values shown that are not right")
@@ -74,11 +78,11 @@ def main() -> None:
         if options.systems
         else sorted(p.name for p in (options.folder / "results").iterdir())
     )
-    disputed: dict[str, dict[str, str]] = read_json(options.disputed) or {} if options.disputed else {}
+    disputed: dict[str, dict[str, str]] = read_json(options.disputed) or {}
     judged, milliseconds = asyncio.run(judged_values(options.folder, systems))
     calibrations: dict[str, Calibration] = {}
     for system, values in judged.items():
-        kept = [one for one in values if one.path not in disputed.get(one.document, {})]
+        kept = [one for one in values if _INDEX.sub("[]", one.path) not in disputed.get(one.document, {})]
         calibrations[system] = calibrate(kept, options.safe)
         print(f"{system} ({len(values) - len(kept)} disputed values left out)")
         for name, figure in describe(calibrations[system]).items():
