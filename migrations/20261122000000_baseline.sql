@@ -4682,6 +4682,17 @@ begin
     where extraction_id = p_new.id and status in ('needs_review', 'unclear'));
 end $$;
 
+-- How many fields of an extraction a person has to look at, by row of the table whose rows are the items of `p_list`, such
+-- as `items[]`. A row counts those with its indexes, and those without indexes: they are outside of the list, and shared by
+-- all rows of the document.
+create function private.review_counts(p_extraction_id uuid, p_list text) returns table (indexes integer[], fields bigint)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select case when starts_with(f.pattern, p_list) then
+      f.indexes[:(char_length(p_list) - char_length(replace(p_list, '[]', ''))) / 2] else '{}' end, count(*)
+  from public.fields as f where f.extraction_id = p_extraction_id and f.status in ('needs_review', 'unclear')
+  group by 1
+$$;
+
 -- (The rows of an update are written by check_extraction, before the update: only then can it store their number.)
 create function private.store_fields_of_insert() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
@@ -6526,7 +6537,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
-  private.compare_schemas, private.differ, private.change_data, private.record_problems, private.search,
+  private.compare_schemas, private.review_counts, private.differ, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 

@@ -473,7 +473,11 @@ class Agreement:
             seen = live[row["document_id"]]
             self._steps = [str(seen.row["extracted_fields"]), str(seen.row["statuses"])]
             self._expect(f"{path} has the extraction", row["extraction_id"], seen.row["id"])
-            self._expect(f"{path} review_count", row["review_count"], len(seen.to_look_at))
+            of_row = [name for name in seen.to_look_at if row["path"] is None or _is_of_item(name, row["path"])]
+            self._expect(f"{path} {row['path']} review_count", row["review_count"], len(of_row))
+            self._expect(f"{path} document_review_count", row["document_review_count"], len(seen.to_look_at))
+            is_reviewed = seen.row["reviewed_by"] is not None and not of_row
+            self._expect(f"{path} {row['path']} is_reviewed", row["is_reviewed"], is_reviewed)
             for cell in row["cells"].values():
                 in_cells[row["document_id"]].add(cell["path"])
                 stored = seen.row["statuses"].get(cell["path"])
@@ -496,7 +500,25 @@ class Agreement:
                 columns = {name for row in rows[:1] for name in row["cells"]}
                 self._expect(f"{path} shows", {name for name in outside if name in columns}, set())
         self._steps = []
+        await self._compare_counts(path, query, rows)
         await self._compare_selections(path, query, rows)
+
+    async def _compare_counts(self, path: str, query: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        """Compare the counts of the rows with those of the table's SQL view and of its groups."""
+        view = await self._ask("GET", f"{path}/view", params=query)
+        with psycopg.connect(self._owner_url) as conn:
+            conn.execute(view["sql"])
+            found = conn.execute(f'select * from public."{view["name"]}"').fetchall()
+            names = [column.name for column in conn.execute(f'select * from public."{view["name"]}"').description or ()]
+            conn.rollback()
+        keys = ("document_id", "path", "to_review") if "path" in names else ("document_id", "to_review")
+        in_view = sorted([str(dict(zip(names, row, strict=True))[key]) for key in keys] for row in found)
+        shown = [{"to_review": row["review_count"], **row} for row in rows if row["extraction_id"]]
+        self._expect(f"{path}/view {query}", in_view, sorted([str(row[key]) for key in keys] for row in shown))
+        for column in list(rows[0]["cells"])[:3] if rows else []:
+            groups = (await self._ask("GET", f"{path}/groups", params={**query, "group_by": column}))["items"]
+            counted = (sum(one["rows"] for one in groups), sum(one["to_review"] for one in groups))
+            self._expect(f"{path}/groups {column}", counted, (len(rows), sum(row["review_count"] > 0 for row in rows)))
 
     async def _compare_selections(self, path: str, query: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         columns = list(rows[0]["cells"]) if rows else []
@@ -526,11 +548,14 @@ class Agreement:
             self._expect(f"{path} {asked}", found, expected)
         exported = await self._ask("GET", f"{path}/export", params={**query, "format": "json"})
         found = [
-            (one["document_id"], one["row"], {name: cell["status"] for name, cell in one["cells"].items()})
-            for one in exported
+            (one["document_id"], one["row"], one["to_review"], one["reviewed"], _statuses(one)) for one in exported
         ]
-        expected = [(*key(row), {name: cell["status"] for name, cell in row["cells"].items()}) for row in rows]
+        expected = [(*key(row), row["review_count"], row["is_reviewed"], _statuses(row)) for row in rows]
         self._expect(f"{path}/export", found, expected)
+
+
+def _statuses(row: dict[str, Any]) -> dict[str, str]:
+    return {name: cell["status"] for name, cell in row["cells"].items()}
 
 
 _ROWS = "select to_jsonb(f) - 'id' from public.fields as f where extraction_id = %s order by path"
@@ -548,6 +573,12 @@ def _difference(found: object, expected: object) -> str:
 
 def _is_within(path: str, of: str) -> bool:
     return path == of or path.startswith((f"{of}.", f"{of}["))
+
+
+def _is_of_item(path: str, item: str) -> bool:
+    """Whether a field counts in the row of an item: it is in the item, or outside of the list."""
+    items = item[: item.rindex("[") + 1]
+    return not path.startswith(items) or _is_within(path, item)
 
 
 def _stage(live: list[Seen]) -> str:

@@ -421,7 +421,7 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        change_data compare_schemas differ record_problems check_json checked_path set_at_path path_name
+        change_data compare_schemas differ review_counts record_problems check_json checked_path set_at_path path_name
         merge fields_at locked_extraction check_is_caller nested_scores write_fields is_agent this_run this_call
         is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt

@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
 from fieldmark.domain.columns import Column, ColumnType
-from fieldmark.stores.tables import Table, selected_extractions
+from fieldmark.stores.tables import Table, row_review_count, selected_extractions
 
 _MAX_BYTES = 63  # of an identifier; Postgres truncates longer ones
 _NOT_IN_NAMES: Final = re.compile(r"\W+")
@@ -69,7 +69,7 @@ def view_statement(name: str, table: Table) -> str:
     statement = SQL(
         """create view public.{name} with (security_invoker = true) as
 select e.document_id, e.id as extraction_id, d.filename, e.status as extraction_status,
-  e.review_count as to_review{selected}
+  {review_count} as to_review{selected}
 from ({extractions}
 ) as e
 join public.documents as d on d.id = e.document_id{joins};
@@ -77,6 +77,7 @@ grant select on public.{name} to authenticated;
 """
     ).format(
         name=Identifier(name),
+        review_count=row_review_count(table, "e", "rows", Literal),
         selected=Composed([SQL(", ") + one for one in selected]),
         extractions=selected_extractions(table, Literal),
         joins=Composed(joins),

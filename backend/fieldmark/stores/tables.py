@@ -72,6 +72,10 @@ _CELLS: Final[LiteralString] = """
    offset 0) as x
   cross join unnest({columns}) as c (name)
   left join {fields} as v on v.pattern = c.name"""
+# How many fields a person has to look at in a row, if the items of a list are the rows.
+_ITEM_REVIEW_COUNT: Final[LiteralString] = """case when {extraction}.review_count > 0 then (
+  select coalesce(sum(fields), 0)::integer from private.review_counts({extraction}.id, {list})
+  where indexes in ('{{}}', {row}.indexes)) else 0 end"""
 _REASON: Final[LiteralString] = """case when v.path is not null then v.reason else (
   select value from jsonb_each_text(x.above)
   where key = c.name or starts_with(c.name, key || '.') or starts_with(c.name, key || '[')
@@ -162,14 +166,19 @@ class TableRow:
     version: Annotated[
         int | None, Field(description="The extraction's version. Send it as If-Match when you change a value.")
     ]
-    is_reviewed: bool
+    is_reviewed: Annotated[
+        bool, Field(description="The document was reviewed, and no field of the row needs a person.")
+    ]
     extraction_status: ExtractionStatus | None
     review_count: Annotated[
         int,
         Field(
-            description="The number of fields of the document's extraction that a person has to look at, also outside "
-            "the columns."
+            description="The number of fields of the row that a person has to look at, also outside the columns. If "
+            "the items of a list are the rows: those of the item, and those of the document outside of the list."
         ),
+    ]
+    document_review_count: Annotated[
+        int, Field(description="The same number for the document, with all items of its lists.")
     ]
     path: Annotated[
         str | None, Field(description="The path of the list item, such as `items[2]`. null for a document.")
@@ -194,7 +203,7 @@ class TableGroup:
     value: Annotated[str | None, Field(description="As text; a number and a day as in JSON. null: no value.")]
     kind: Annotated[str | None, Field(description="number, day, text or boolean. null without a value.")]
     rows: int
-    to_review: Annotated[int, Field(description="The number of rows whose document needs a person.")]
+    to_review: Annotated[int, Field(description="The number of rows with a field that needs a person.")]
     totals: Sequence[ColumnTotal]
 
 
@@ -300,8 +309,9 @@ async def load_rows(
         about_row, stack_rows = SQL(_ABOUT_STACK_ROW), SQL(_STACK_ROWS).format(parameters.add(table.stack_id, "uuid"))
     statement = SQL(
         """select r.id as extraction_id, d.id as document_id, d.filename, d.created_at, r.version,
-             r.reviewed_by is not null as is_reviewed, r.indexes, coalesce(cells.cells, '{{}}') as cells,
-             r.status as extraction_status, coalesce(r.review_count, 0) as review_count, {about_row}
+             r.reviewed_by is not null and open.review_count = 0 as is_reviewed, r.indexes,
+             coalesce(cells.cells, '{{}}') as cells, r.status as extraction_status, open.review_count,
+             coalesce(r.review_count, 0) as document_review_count, {about_row}
            from (
              -- (The evidence is decompressed once, instead of twice for each value of each row.)
              select k.ordinality, k.document_id, k.indexes::integer[], e.id, e.schema_revid, e.version, e.status,
@@ -309,6 +319,7 @@ async def load_rows(
              from unnest({documents}, {ids}, {indexes}) with ordinality as k (document_id, id, indexes, ordinality)
              left join public.extractions as e on e.id = k.id offset 0) as r
            join public.documents as d on d.id = r.document_id {stack_rows}
+           cross join lateral (select {review_count} as review_count offset 0) as open
            cross join lateral (
              select json_object_agg(c.name, json_build_object(
                'path', v.path, 'status', cell.status, 'reason', case when cell.status <> 'stale' then {reason} end,
@@ -325,6 +336,7 @@ async def load_rows(
            order by r.ordinality"""
     ).format(
         documents=parameters.add([key.document_id for key in keys], "uuid[]"),
+        review_count=row_review_count(table, "r", "r", lambda one: parameters.add(one, "text")),
         about_row=about_row,
         stack_rows=stack_rows,
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
@@ -378,11 +390,17 @@ async def find_groups(
     # A field outside the list of the rows would count once for each of its items.
     summed = [column for column in table.columns if column.count("[]") == table.row_pattern.count(EACH)]
     statement = SQL(
-        """with matching as materialized ({rows}), keyed as materialized (
-             select r.id, r.indexes, r.document_id, r.review_count, g.* from matching as r {key}
+        """with matching as materialized ({rows}), counted as materialized (
+             select x.id, c.indexes from (select distinct id from matching where {has_items} and review_count > 0) as x
+             cross join lateral private.review_counts(x.id, {list}) as c
+           ), keyed as materialized (
+             select r.id, r.indexes, r.document_id, case when {has_items} then coalesce(own.id, shared.id) is not null
+               else coalesce(r.review_count > 0, false) end as is_open, g.*
+             from matching as r left join counted as own on own.id = r.id and own.indexes = r.indexes
+             left join counted as shared on shared.id = r.id and shared.indexes = '{{}}' {key}
            ), grouped as (
              select text, kind, min(number) as number, min(day) as day, min(folded) as folded, count(*) as rows,
-               count(*) filter (where review_count > 0) as to_review, count(*) over () as total
+               count(*) filter (where is_open) as to_review, count(*) over () as total
              from keyed group by text, kind
            ), listed as (select * from grouped as g order by {order} limit {limit}
            ), sums as (
@@ -400,6 +418,8 @@ async def find_groups(
            from listed as g order by {order}"""
     ).format(
         rows=matching_rows(table, query, parameters),
+        has_items=parameters.add(table.rows is not None, "boolean"),
+        list=parameters.add(paths.name(table.row_pattern), "text"),
         key=_group_key(table, query.group_by, parameters),
         order=_group_order(query),
         fields=_fields_of_row(
@@ -465,6 +485,16 @@ def selected_extractions(table: Table, parameter: Callable[[UUID], Composable]) 
         return SQL(_STACK).format(stack_id=parameter(table.stack_id))
     assert table.schema is not None
     return SQL(_SCHEMA).format(schema_id=parameter(table.schema.id))
+
+
+def row_review_count(
+    table: Table, extraction: LiteralString, row: LiteralString, parameter: Callable[[str], Composable]
+) -> Composed:
+    """Return the number of fields of a row that a person has to look at: of the aliases of its extraction and row."""
+    if table.rows is None:
+        return SQL("coalesce({}.review_count, 0)").format(SQL(extraction))
+    pattern = parameter(paths.name(table.row_pattern))
+    return SQL(_ITEM_REVIEW_COUNT).format(extraction=SQL(extraction), row=SQL(row), list=pattern)
 
 
 def _row_status(table: Table, row: LiteralString, parameters: Parameters) -> Composed:

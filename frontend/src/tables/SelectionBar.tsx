@@ -93,9 +93,11 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
 
   // A proposal must be decided first.
   const isProposed = (row: RecordRow) => Object.values(row.cells).some(({ reason }) => reason === 'proposal');
-  const unreviewed = once('extraction_id').filter((row) => isRead(row) && (!row.is_reviewed || row.review_count > 0));
+  const unreviewed = once('extraction_id').filter(
+    (row) => isRead(row) && (!row.is_reviewed || row.document_review_count > 0),
+  );
   const proposed = unreviewed.filter(isProposed).length;
-  const open = unreviewed.filter((row) => row.review_count > 0).length;
+  const open = unreviewed.filter((row) => row.document_review_count > 0).length;
   const [isAsking, setAsking] = useState(false);
   const markRows = () => {
     const before = new Map<RecordRow, Extraction['status']>();
@@ -263,7 +265,7 @@ function openCells(
     ),
   );
   const shown = [...cells.values()].filter(needsPerson);
-  const others = rows.reduce((sum, row) => sum + row.review_count, 0) - shown.length;
+  const others = rows.reduce((sum, row) => sum + row.document_review_count, 0) - shown.length;
   return [...openFields(shown), ...(others > 0 ? [t('tables.otherFields', { count: others })] : [])];
 }
 

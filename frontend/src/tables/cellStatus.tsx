@@ -86,7 +86,7 @@ const ROW_STATUSES: Record<RowStatus, { tone: Tone; icon: LucideIcon }> = {
   stale: { tone: 'need', icon: Clock },
 };
 
-/** Return a row's status, and the number of fields of its document that a person has to look at. */
+/** Return a row's status, and the number of its fields that a person has to look at. */
 export function rowStatus({ status, review_count: count, is_reviewed: isReviewed }: RecordRow): {
   status: RowStatus;
   count: number;
@@ -123,5 +123,5 @@ export function RowState({ row }: { row: RecordRow }) {
 /** Return why a row failed or is incomplete. */
 export function rowProblem(row: RecordRow): string | undefined {
   if (row.error !== null) return codeText('runErrors', row.error_code, readingErrorText(row.error_code, row.error));
-  return row.status === 'incomplete' && row.review_count === 0 ? t('tables.whyIncomplete') : undefined;
+  return row.status === 'incomplete' && row.document_review_count === 0 ? t('tables.whyIncomplete') : undefined;
 }

@@ -33,6 +33,7 @@ const row = (id: string, more: Partial<RecordRow> = {}) =>
     version: 1,
     is_reviewed: false,
     review_count: 0,
+    document_review_count: 0,
     path: null,
     status: 'done',
     cells: {},
@@ -61,6 +62,7 @@ test('a change updates all rows of its extraction and no others', () => {
   } satisfies RecordsPage;
   const statuses = {
     total: { status: 'needs_review', reason: 'not_found' },
+    'items[0].name': { status: 'unclear', reason: 'low_confidence' },
     'items[1].price': { status: 'confirmed', reason: 'person' },
   };
   const now = {
@@ -68,7 +70,7 @@ test('a change updates all rows of its extraction and no others', () => {
     version: 2,
     status: 'in_progress',
     reviewed_by: null,
-    review_count: 1,
+    review_count: 2,
     locks: { 'items[1].price': {} },
     confidence_scores: {},
     proposals: [],
@@ -81,7 +83,9 @@ test('a change updates all rows of its extraction and no others', () => {
   expect(changed[2]).toBe(items[2]);
   expect(changed.map(({ status }) => status)).toEqual(['incomplete', 'incomplete', 'done']);
   expect(changed[1]!.cells['items[].price']).toMatchObject({ path: 'items[1].price', value: 2 });
-  expect(changed.map(({ review_count }) => review_count)).toEqual([1, 1, 0]);
+  // An item counts its own fields and those of the document, and none of other items.
+  expect(changed.map(({ review_count }) => review_count)).toEqual([2, 1, 0]);
+  expect(changed.map(({ document_review_count }) => document_review_count)).toEqual([2, 2, 0]);
   const none = { status: 'not_written', reason: null };
   expect(changed.map(({ cells }) => cellStatus(cells.total))).toEqual([statuses.total, statuses.total, none]);
   expect(changed.map(({ cells }) => cellStatus(cells['items[].price']))).toEqual([
@@ -113,7 +117,7 @@ test('a stale cell stays stale until a person sets or confirms its value', () =>
   expect(after({ locks: { total: {} }, statuses: { total: { status: 'confirmed', reason: null } } })).toBe('confirmed');
 });
 
-test('the badge of a row counts the fields of its document that a person has to look at', () => {
+test('the badge of a row counts its fields that a person has to look at', () => {
   expect(rowStatus(row('a', { review_count: 2 }))).toEqual({ status: 'to_check', count: 2 });
   expect(rowStatus(row('a', { review_count: 2, is_reviewed: true })).status).toBe('to_check');
   expect(rowStatus(row('a', { is_reviewed: true })).status).toBe('reviewed');

@@ -6,6 +6,7 @@ import { useCallback, useRef, useState } from 'react';
 import { api, ApiError, dataOf } from '../api/client';
 import type { Change, Extraction, ReadRow, RecordCell, RecordRow, TableColumn } from '../api/types';
 import { extractionQuery } from '../document/documentPageQueries';
+import { needsPerson } from '../document/fields/fieldStatus';
 import { pathSteps, valueAt } from '../document/fields/paths';
 import { proposalOf } from '../document/fields/proposals';
 import { type Decisions, type Seen, useDecisions } from '../document/fields/useDecisions';
@@ -189,15 +190,25 @@ function rowWith(row: RecordRow, columns: readonly TableColumn[], now: Extractio
     ({ path, type }) => [path, cellWith(row.cells[path], cellPath(path, row.path), type, now, currency)] as const,
   );
   const isDone = row.status === 'done' || row.status === 'incomplete';
+  const count = row.path === null ? now.review_count : itemCount(row.path, now);
   const status = !isDone ? row.status : now.status === 'completed' ? 'done' : 'incomplete';
   return {
     ...row,
     status,
     version: now.version,
-    is_reviewed: now.reviewed_by !== null,
-    review_count: now.review_count,
+    is_reviewed: now.reviewed_by !== null && count === 0,
+    review_count: count,
+    document_review_count: now.review_count,
     cells: Object.fromEntries(cells),
   };
+}
+
+/** Return how many fields of an item a person has to look at, as `private.review_counts` counts them. */
+function itemCount(item: string, { statuses }: Extraction): number {
+  const list = item.slice(0, item.lastIndexOf('[') + 1);
+  const isOthers = (path: string) =>
+    path.startsWith(list) && path !== item && !path.startsWith(`${item}.`) && !path.startsWith(`${item}[`);
+  return Object.entries(statuses).filter(([path, status]) => needsPerson(status) && !isOthers(path)).length;
 }
 
 function cellWith(

@@ -33,8 +33,8 @@ TableFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
 _ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted")
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
-stack failed, or which document it duplicates. `to_review` is the number of fields of the document's extraction that a
-person has to look at, also outside the columns. `accepted` has the columns in which a person accepted what needed
+stack failed, or which document it duplicates. `to_review` is the number of fields of the row that a person has to look
+at, also outside the columns. `accepted` has the columns in which a person accepted what needed
 review, such as `total: missing`."""
 
 _MAX_LINKS: Final = 65_000
