@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 from commands import _COMMAND
@@ -44,3 +45,14 @@ async def test_folders_that_may_be_uploaded_are_checked(commands):
     async with commands(Script([])) as fieldmark:
         assert (await fieldmark.run("mcp", "--folder", "/")).code == 2
         assert (await fieldmark.run("mcp", "--folder", "nothing")).code == 2
+
+
+async def test_the_configuration_of_the_recipe_for_claude_desktop_starts_the_tools(local_commands):
+    page = (Path(__file__).parents[2] / "docs" / "recipes" / "claude-desktop.md").read_text("utf-8")
+    configured = json.loads(page.partition("```json\n")[2].partition("```")[0])["mcpServers"]["fieldmark"]
+    assert Path(configured["command"]).name == "fieldmark" and configured["args"][:2] == ["mcp", "--folder"]
+    async with local_commands(answer_by_rules) as fieldmark:
+        fieldmark.file()
+        async with Client(parameters(fieldmark, "--folder", str(fieldmark.folder))) as client:
+            sent = await client.call_tool("upload_file", {"path": str(fieldmark.folder / "a.txt")})
+            assert not sent.is_error, sent
