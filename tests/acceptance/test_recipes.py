@@ -34,7 +34,7 @@ def block(page: str, language: str) -> str:
 def variables(server: RunningServer, **more: str) -> dict[str, str]:
     key = server.http.headers["authorization"].removeprefix("Bearer ")
     clients = str(ROOT / "clients" / "python")
-    return {"FIELDMARK_URL": server.base_url, "FIELDMARK_KEY": key, "PYTHONPATH": clients, **more}
+    return {"SERVICE": server.base_url, "KEY": key, "PYTHONPATH": clients, **more}
 
 
 @asynccontextmanager
@@ -83,10 +83,7 @@ async def test_the_slack_notifier_posts_each_review_once(serve, tmp_path):
             second = await extract("b.txt")
             async with running(block("slack", "python"), tmp_path, **environment):  # goes on where it was
                 await until(lambda: len(posted) == 2)
-    assert [f"/documents/{one}|" in message for one, message in zip((first, second), posted, strict=True)] == [
-        True,
-        True,
-    ]
+    assert len(posted) == 2 and f"/documents/{first}|" in posted[0] and f"/documents/{second}|" in posted[1]
 
 
 @pytest.mark.long
@@ -99,4 +96,4 @@ async def test_documents_become_a_data_frame(serve, tmp_path):
         arguments = ("invoices", str(tmp_path / "a.txt"))
         async with running(block("dataframe", "python"), tmp_path, *arguments, **variables(server)) as process:
             output = (await process.communicate())[0].decode()
-    assert process.returncode == 0 and re.search(r"a\.txt +10\.0", output), output
+    assert process.returncode == 0 and re.search(r"a\.txt +10\b", output), output
