@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from valuegrounding.evidence import WEIGHTS, Claim, Doubt, Finding, Location, Unmapped, UnmappedPart
+from valuegrounding.evidence import WEIGHTS, Boxes, Claim, Doubt, Finding, Location, Match, Unmapped, UnmappedPart
 from valuegrounding.measures import Measure
 from valuegrounding.page import Box, PageWords, Word
 
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 __all__ = [
     "WEIGHTS",
     "Box",
+    "Boxes",
     "Claim",
     "DocumentIndex",
     "Doubt",
     "Finding",
     "Location",
+    "Match",
     "Measure",
     "PageWords",
     "Unmapped",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field
 
 from valuegrounding.page import Box
 
@@ -25,6 +27,11 @@ Doubt: TypeAlias = Literal[
 State: TypeAlias = Literal["found", "blank", "not_found"]
 UnmappedKind: TypeAlias = Literal["number", "date"]
 UnmappedValue: TypeAlias = str | int | float | None
+
+Boxes: TypeAlias = Annotated[
+    tuple[Box, ...],
+    Field(description="One box per line: x0, y0, x1, y1 in fractions of the page, from its upper left corner."),
+]
 
 UNCLEAR_CERTAINTY: Final = 0.5
 """Below it the printed text means something else just as likely."""
@@ -54,7 +61,9 @@ CERTAINTIES: Final[Mapping[Doubt, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a model claims about a value that it writes. A person's write has no claim."""
+    """The model's own statement about a value. It is not verified."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = {"json_schema_serialization_defaults_required": True}
 
     quote: str | None = None
     page: int | None = None
@@ -66,20 +75,18 @@ NO_CLAIM: Final = Claim()
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a value is printed.
-
-    `boxes` has one box for each line, as fractions of the page's width and height. `quote` is the printed text in the
-    boxes. `location_count` is the number of locations that match the value equally well. `word_confidence` is the
-    lowest OCR confidence of the words. `certainty` is below 1 if the printed text may mean something else.
-    """
+    """One location that matches a value."""
 
     page: int
-    boxes: tuple[Box, ...]
-    quote: str
-    match: Match
-    word_confidence: float
-    location_count: int
-    certainty: float = 1.0
+    boxes: Boxes
+    quote: Annotated[str, Field(description="The text as printed.")]
+    match: Annotated[Match, Field(description="How the printed text matches the value, as in the evidence.")]
+    word_confidence: Annotated[float, Field(exclude=True)]
+    """The lowest OCR confidence of its words."""
+    location_count: Annotated[int, Field(exclude=True)]
+    """The number of locations that match the value equally well."""
+    certainty: Annotated[float, Field(exclude=True)] = 1.0
+    """Below 1 if the printed text may mean something else."""
 
     @property
     def reason(self) -> Doubt | None:
@@ -139,20 +146,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unmapped:
-    """A number or date on a page that no value covers.
-
-    `text` is as printed. `first` and `last` are its first and last word, counted on the page from 0. `value` is the
-    number, or the day as YYYY-MM-DD, if only one reading is possible. `before`: the words to its left on its line.
-    """
+    """Printed text that no value covers."""
 
     page: int
-    kind: UnmappedKind
-    text: str
-    value: UnmappedValue
-    boxes: tuple[Box, ...]
-    first: int
-    last: int
-    before: str = ""
+    kind: Annotated[UnmappedKind, Field(description="number: text with digits that is not a date; identifiers too.")]
+    text: Annotated[str, Field(description="The text as printed.")]
+    value: Annotated[
+        UnmappedValue,
+        Field(description="The number, or the date as YYYY-MM-DD. null: the text is ambiguous or an identifier."),
+    ]
+    boxes: Boxes
+    first: Annotated[int, Field(description="The index of its first word on the page, from 0.")]
+    last: Annotated[int, Field(description="The index of its last word.")]
+    before: Annotated[str, Field(exclude=True)] = ""
+    """The words to its left on its line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,27 +41,11 @@ from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.paging import ListPage, NumberedListPage
 from fieldmark.stores.rows import ExtractionRow, FieldChange, PastExtraction, ReasonField, StatusField
-from valuegrounding import Doubt
+from valuegrounding import Boxes, Claim, Doubt, Location, Match, Unmapped
 
 router = Routes(prefix="/api/extractions", tags=["extractions"])
 
 Prepared = TypeVar("Prepared")
-
-
-Match = Literal["exact", "normalised", "number", "date", "fuzzy", "quote", "symbol"]
-
-Boxes = Annotated[
-    list[tuple[float, float, float, float]],
-    Field(description="One box per line: x0, y0, x1, y1 in fractions of the page, from its upper left corner."),
-]
-
-
-class Claim(BaseModel):
-    """The model's own statement about a value. It is not verified."""
-
-    confidence: float | None
-    quote: str | None
-    page: int | None
 
 
 class Evidence(BaseModel):
@@ -208,20 +192,11 @@ class ExtractionProblems(BaseModel):
     errors: list[FieldViolation] = Field(description="As in the response to a change.")
 
 
-class FieldLocation(ResponseModel):
-    """One location that matches a value."""
-
-    page: int
-    boxes: Boxes
-    quote: str = Field(description="The text as printed.")
-    match: Match = Field(description="How the printed text matches the value, as in the evidence.")
-
-
 class FieldLocations(BaseModel):
     """The locations that match a value."""
 
     version: int = Field(description="The extraction's version that the value is from.")
-    items: list[FieldLocation] = Field(description="In reading order, at most 200.")
+    items: Sequence[Location] = Field(description="In reading order, at most 200.")
     count: int = Field(description="The number of all locations.")
 
 
@@ -231,7 +206,7 @@ class RuleFix(BaseModel):
     path: str
     value: JsonValue
     rule: str = Field(description="The rule's kind.", examples=["sum"])
-    location: FieldLocation
+    location: Location
 
 
 class RuleFixes(BaseModel):
@@ -248,20 +223,6 @@ class CandidateAnswers(BaseModel):
     items: Sequence[CandidateAnswer] = Field(description="The likeliest first, at most 9.")
 
 
-class UnmappedItem(ResponseModel):
-    """Printed text that no field contains."""
-
-    page: int
-    kind: Literal["number", "date"] = Field(description="number: text with digits that is not a date; identifiers too.")
-    text: str = Field(description="The text as printed.")
-    value: str | int | float | None = Field(
-        description="The number, or the date as YYYY-MM-DD. null: the text is ambiguous or an identifier."
-    )
-    boxes: Boxes
-    first: int = Field(description="The index of its first word on the page, from 0.")
-    last: int = Field(description="The index of its last word.")
-
-
 class UnmappedCount(BaseModel):
     """The number of unmapped items on a page."""
 
@@ -273,7 +234,7 @@ class UnmappedPage(BaseModel):
     """The numbers and dates that no field contains."""
 
     version: int = Field(description="The extraction's version that the fields are from.")
-    items: list[UnmappedItem] = Field(
+    items: Sequence[Unmapped] = Field(
         description="In reading order: whole pages, at most 1000 items (the first 1000 of a page that has more)."
     )
     pages: list[UnmappedCount] = Field(description="The counts of these pages. Pages without items are left out.")
@@ -499,7 +460,7 @@ async def list_locations(row: TheExtraction, path: FieldPath, scope: TheScope, r
     """List every location in the document that matches a field's value, so that a person can step through them.
     `evidence` has the most likely one. A blank has none."""
     found, count = await extractions.locations(runtime.database, scope, row, paths.parse(path))
-    return FieldLocations(version=row.version, items=[FieldLocation.of(one) for one in found], count=count)
+    return FieldLocations(version=row.version, items=found, count=count)
 
 
 @router.get("/{extraction_id}/rule_fixes")
@@ -511,7 +472,7 @@ async def list_rule_fixes(row: TheExtraction, scope: TheScope, runtime: TheRunti
             path=paths.name(one.reading.path),
             value=one.reading.value,
             rule=one.reading.kind,
-            location=FieldLocation.of(one.location),
+            location=one.location,
         )
         for one in await extractions.find_rule_fixes(runtime.database, scope, row)
     ]
@@ -538,7 +499,7 @@ async def list_unmapped(
     part = await unmapped(runtime.database, scope, row, page)
     return UnmappedPage(
         version=row.version,
-        items=[UnmappedItem.of(one) for one in part.items],
+        items=part.items,
         pages=[UnmappedCount(page=page, count=count) for page, count in part.counts],
         next=part.next,
     )

@@ -6,7 +6,7 @@ The reason of an answer is a code with data, so that a front end says it in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
@@ -25,7 +25,7 @@ from fieldmark.services.evidence import INDEXES
 from fieldmark.services.extractions import find_rule_fixes
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
-from valuegrounding import Box, DocumentIndex, Location
+from valuegrounding import Boxes, DocumentIndex, Location
 from valuegrounding.dates import find_dates
 from valuegrounding.folding import fold
 from valuegrounding.numbers import BODY, possible_values
@@ -48,7 +48,7 @@ AnswerCode: TypeAlias = Literal[
 MAX_ANSWERS: Final = 9
 _MAX_CURRENCIES: Final = 5
 _MAX_PRINTED: Final = 4
-_PLACE: Final = TypeAdapter[tuple[int, tuple[Box, ...]]](tuple[int, tuple[Box, ...]])
+_PLACE: Final = TypeAdapter[tuple[int, Boxes]](tuple[int, Boxes])
 _CENTS = re.compile(r"[.,]\d\d(?!\d)")
 _COMMON_CURRENCIES: Final = ("USD", "EUR", "GBP", "CAD", "AUD", "SGD", "HKD", "NZD", "JPY", "CNY", "SEK", "NOK", "DKK")
 _LABELS: Final[Mapping[str, str]] = {
@@ -83,10 +83,7 @@ class CandidateAnswer:
         Field(description="Of the code: quote, symbol, rule, of (a column), label, removed."),
     ] = field(default_factory=dict[str, str])
     page: int | None = None
-    boxes: Annotated[
-        Sequence[Box],
-        Field(description="One box per line: x0, y0, x1, y1 in fractions of the page, from its upper left corner."),
-    ] = ()
+    boxes: Boxes = ()
 
 
 async def find_answers(database: Database, scope: Scope, row: ExtractionRow, path: Path) -> list[CandidateAnswer]:
@@ -231,7 +228,7 @@ def _sums(fields: Mapping[str, JsonValue]) -> Iterator[tuple[float, str]]:
             yield round(sum(numbers), 4), pattern
 
 
-def _place(proof: JsonObject) -> tuple[int | None, Sequence[Box]]:
+def _place(proof: JsonObject) -> tuple[int | None, Boxes]:
     """Return the page and the boxes in stored evidence, which may be any JSON if a front end wrote it."""
     try:
         return _PLACE.validate_python((proof.get("page"), proof.get("boxes")))

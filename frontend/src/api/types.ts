@@ -22,7 +22,7 @@ export type FieldError = Schemas['FieldViolation'];
 /** What the service says of a field: whether a person has to look at it, and why. */
 export type FieldStatusOf = Schemas['FieldStatusOf'];
 export type Reason = NonNullable<FieldStatusOf['reason']>;
-export type FieldLocation = Schemas['FieldLocation'];
+export type FieldLocation = Schemas['Location'];
 export type Invitation = Schemas['Invitation'];
 export type Key = Schemas['ApiKey'];
 export type Lock = Schemas['Lock'];
@@ -65,7 +65,7 @@ export type UnmappedPage = Schemas['UnmappedPage'];
 export type KnownField = Schemas['KnownField'];
 export type FigureTable = Schemas['FigureTable'];
 export type TypedAnswer = NonNullable<Turn['result']>;
-export type UnmappedItem = Schemas['UnmappedItem'];
+export type UnmappedItem = Schemas['Unmapped'];
 export type Overview = Schemas['Overview'];
 export type TableCost = Schemas['TableCost'];
 export type CostShare = Schemas['CostShare'];
