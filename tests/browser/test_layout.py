@@ -1,0 +1,137 @@
+"""The main screens fit in four widths: no page scrolls sideways, no control is cut off, and none covers another.
+
+Boxes are compared instead of pixels, which depend on the fonts of a machine.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from library_rows import LibraryDocument, insert_documents
+
+pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.full]
+
+WIDTHS = {1440: 900, 1024: 768, 768: 1024, 390: 844}
+SCHEMA = {
+    "type": "object",
+    "properties": {name: {"type": "number" if name in ("net", "total") else "string"} for name in
+                   ("vendor", "number", "date", "net", "total", "currency")},
+    "required": ["vendor"],
+}  # fmt: skip
+# Returns what is wrong with the boxes of what can be clicked, and of titles. What a box scrolls out of view is skipped.
+FAULTS = """() => {
+  const faults = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > innerWidth) faults.push(`scrolls sideways: ${root.scrollWidth} of ${innerWidth} pixels`);
+  const clips = (one) => getComputedStyle(one).overflow !== 'visible';
+  const visible = (one) => {
+    let { left, top, right, bottom } = one.getBoundingClientRect();
+    for (let at = one.parentElement; at !== null; at = at.parentElement) {
+      if (!clips(at)) continue;
+      const box = at.getBoundingClientRect();
+      [left, top] = [Math.max(left, box.left), Math.max(top, box.top)];
+      [right, bottom] = [Math.min(right, box.right), Math.min(bottom, box.bottom)];
+    }
+    return { left, top, right, bottom };
+  };
+  const scroller = (one) => {
+    for (let at = one.parentElement; at !== null; at = at.parentElement)
+      if (/auto|scroll/.test(getComputedStyle(at).overflowX)) return at;
+    return null;
+  };
+  const name = (one) => `${one.tagName} ${(one.ariaLabel ?? one.innerText ?? '').trim().slice(0, 40)}`;
+  const controls = [...document.querySelectorAll('button, a[href], input, select, textarea, h1, h2')].filter(
+    (one) => one.checkVisibility({ visibilityProperty: true, opacityProperty: true })
+      && one.closest('.sr-only, [aria-hidden]') === null);
+  const shown = [];
+  for (const one of controls) {
+    const box = one.getBoundingClientRect();
+    const seen = visible(one);
+    if (box.width < 2 || box.height < 2) continue;
+    if ((box.right > innerWidth + 1 || box.left < -1) && scroller(one) === null) faults.push(`${name(one)} is cut off`);
+    const isWhole = seen.right - seen.left >= box.width - 1 && seen.bottom - seen.top >= box.height - 1;
+    if (isWhole && box.bottom <= innerHeight && box.right <= innerWidth) shown.push([one, box]);
+  }
+  for (const [one, box] of shown) {
+    if (!one.matches('button, a[href], input, select, textarea')) continue;
+    const at = document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2);
+    if (at === null || one.contains(at) || at.contains(one) || at.closest('label')?.contains(one)) continue;
+    if (scroller(one)?.contains(at)) continue; // what sticks covers what is scrolled below it
+    faults.push(`${name(one)} is covered by ${name(at)}`);
+  }
+  return faults;
+}"""
+
+
+@pytest.fixture
+async def addresses(serve, clone):
+    async with serve(with_worker=False) as server:
+        schema = (await server.http.post("/api/schemas", json={"name": "Invoices", "schema": SCHEMA})).json()
+        rows = [
+            {"vendor": "Halden Paper & Print", "number": f"BW-{number}", "date": "2026-11-18", "net": 1000.5 * number,
+             "total": 1190.6 * number, "currency": "EUR"} for number in range(1, 40)
+        ]  # fmt: skip
+        documents = [
+            LibraryDocument(
+                fields,
+                filename=f"{fields['number']}.pdf",
+                schema_revid=UUID(schema["schema_revid"]),
+                unverified=frozenset(("total",)),
+            )
+            for fields in rows
+        ]
+        insert_documents(clone.owner_url, server.scope, documents)
+        table = f"/tables/{schema['id']}"
+        yield (
+            server,
+            {
+                "home": "/",
+                "inbox": "/inbox",
+                "tables": "/tables",
+                "table": table,
+                "groups": f"{table}?group=vendor",
+                "quality": f"/quality/{schema['id']}",
+                "documents": "/documents",
+                "document": f"/documents/{documents[0].id}",
+                "ask": "/ask",
+                "schemas": f"/schemas/{schema['id']}",
+                "runs": "/runs",
+                "settings": "/settings",
+            },
+        )
+
+
+async def test_main_screens_fit_in_four_widths(addresses, browsing):
+    server, screens = addresses
+    async with browsing(server) as window:
+        page = window.page
+        await window.open()
+        found = {}
+        for screen, address in screens.items():
+            await page.goto(f"{server.base_url}{address}")
+            await page.get_by_role("heading").first.wait_for()
+            await page.wait_for_load_state("networkidle")
+            for width, height in WIDTHS.items():
+                await page.set_viewport_size({"width": width, "height": height})
+                await page.wait_for_timeout(150)  # what is measured is drawn again
+                if faults := await page.evaluate(FAULTS):
+                    found[f"{screen} {width}"] = faults
+        assert found == {}
+        # The check finds each of these faults.
+        for style, fault in (
+            ({"position": "absolute", "left": "0px", "width": "3000px"}, "scrolls sideways"),
+            ({"position": "fixed", "left": "-20px", "top": "0px"}, "is cut off"),
+            ({"position": "fixed", "inset": "0px"}, "is covered by"),
+        ):
+            await page.evaluate(
+                """style => {
+                  const one = document.body.appendChild(document.createElement('button'));
+                  one.textContent = 'in the way';
+                  Object.assign(one.style, style);
+                }""",
+                style,
+            )
+            assert fault in " ".join(await page.evaluate(FAULTS))
+            await page.evaluate("document.body.lastChild.remove()")
