@@ -15,7 +15,7 @@ from fieldmark.services.extraction_sources import find_revid
 from fieldmark.services.sources.intake import check_address
 from fieldmark.stores import sources, stacks
 from fieldmark.stores.library import schemas
-from fieldmark.stores.sources import Source
+from fieldmark.stores.sources import DocumentSource
 
 router = Routes(prefix="/api/sources", tags=["sources"])
 
@@ -73,13 +73,13 @@ class SourceChange(RequestBody):
     secret: Secret | None = None
     extract: Extract | None = Field(None, description="null: extract nothing.")
     stack_id: StackOfDocuments | None = Field(None, description="null: no stack.")
-    is_paused: bool = False
+    is_paused: bool | None = None
 
 
 class Sources(BaseModel):
     """The sources of the organisation, newest first."""
 
-    items: list[Source]
+    items: list[DocumentSource]
 
 
 @router.get("")
@@ -89,7 +89,7 @@ async def list_sources(_: ThePerson, scope: TheScope, conn: Conn) -> Sources:
 
 
 @router.post("", status_code=201)
-async def add_source(body: NewSource, _: ThePerson, scope: TheScope, conn: Conn, runtime: TheRuntime) -> Source:
+async def add_source(body: NewSource, _: ThePerson, scope: TheScope, conn: Conn, runtime: TheRuntime) -> DocumentSource:
     """Add a bucket or a mailbox. Each file in it becomes a document of yours, once, also those that are there already.
     The service looks within seconds, and then every five minutes (mailboxes: every minute)."""
     check_address(body.kind, body.address, runtime.settings.private_networks)
@@ -99,13 +99,16 @@ async def add_source(body: NewSource, _: ThePerson, scope: TheScope, conn: Conn,
 
 
 @router.patch("/{source_id}")
-async def change_source(source_id: UUID, body: SourceChange, _: ThePerson, scope: TheScope, conn: Conn) -> Source:
+async def change_source(
+    source_id: UUID, body: SourceChange, _: ThePerson, scope: TheScope, conn: Conn
+) -> DocumentSource:
     """Pause a source of yours, continue it, replace its secret, or change what happens to new documents."""
     values = body.model_dump(exclude_unset=True)
-    if body.secret is None:
-        values.pop("secret", None)
-    else:
+    values.pop("secret", None)
+    if body.secret is not None:
         values["secret"] = body.secret.get_secret_value()
+    if body.is_paused is None:
+        values.pop("is_paused", None)
     await _check_use(values.get("extract"), values.get("stack_id"), scope, conn)
     if values:
         await sources.change(conn, source_id, values)
@@ -113,7 +116,7 @@ async def change_source(source_id: UUID, body: SourceChange, _: ThePerson, scope
 
 
 @router.post("/{source_id}/check", status_code=202)
-async def check_source(source_id: UUID, _: ThePerson, conn: Conn) -> Source:
+async def check_source(source_id: UUID, _: ThePerson, conn: Conn) -> DocumentSource:
     """Look at a source of yours now. The result is in its `error_code`, `checked_at` and counts within seconds."""
     await sources.change(conn, source_id, {})
     return await sources.get(conn, source_id)

@@ -19,7 +19,7 @@ from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentSource:
     """A bucket or mailbox, and what was taken from it."""
 
     id: UUID
@@ -88,7 +88,7 @@ _COLUMNS: Final[LiteralString] = (
 _MISSING: Final = "There is no such source, or another person added it."
 
 
-async def add(conn: Connection, org_id: UUID, **values: Any) -> Source:
+async def add(conn: Connection, org_id: UUID, **values: Any) -> DocumentSource:
     """Add a source of the caller, with its secret. Raise OwnerNeeded, TooMany."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     values = {"org_id": org_id, **values}
@@ -98,16 +98,16 @@ async def add(conn: Connection, org_id: UUID, **values: Any) -> Source:
     return await get(conn, await value_of(conn, query, values))
 
 
-async def list_sources(conn: Connection, org_id: UUID) -> list[Source]:
+async def list_sources(conn: Connection, org_id: UUID) -> list[DocumentSource]:
     """Return the sources of an organisation, newest first. Raise OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
     query = f"select {_COLUMNS} from public.sources where org_id = %s order by created_at desc, id desc"
-    return await fetch_all(conn, Source, query, (org_id,))
+    return await fetch_all(conn, DocumentSource, query, (org_id,))
 
 
-async def get(conn: Connection, source_id: UUID) -> Source:
+async def get(conn: Connection, source_id: UUID) -> DocumentSource:
     """Return a source. Raise NotFound."""
-    row = await fetch_one(conn, Source, f"select {_COLUMNS} from public.sources where id = %s", (source_id,))
+    row = await fetch_one(conn, DocumentSource, f"select {_COLUMNS} from public.sources where id = %s", (source_id,))
     if row is None:
         raise NotFound(_MISSING)
     return row

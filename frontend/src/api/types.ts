@@ -73,6 +73,7 @@ export type FieldQuality = Schemas['FieldQuality'];
 export type TableQuality = Schemas['TableQuality'];
 export type Correction = Schemas['Correction'];
 export type DoneOnDay = Schemas['DoneOnDay'];
+export type DocumentSource = Schemas['DocumentSource'];
 export type Webhook = Schemas['Webhook'];
 export type Delivery = Schemas['Delivery'];
 export type ChangeType = Schemas['ChangeType'];

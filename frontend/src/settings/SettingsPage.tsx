@@ -13,6 +13,7 @@ import { Invitations } from './Invitations';
 import { Keys } from './Keys';
 import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
+import { Sources } from './Sources';
 import { Spending } from './Spending';
 import { Webhooks } from './Webhooks';
 
@@ -30,9 +31,14 @@ export function SettingsPage() {
             <Spending />
           </Section>
           {isOwner && (
-            <Section id="webhooks">
-              <Webhooks />
-            </Section>
+            <>
+              <Section id="sources">
+                <Sources />
+              </Section>
+              <Section id="webhooks">
+                <Webhooks />
+              </Section>
+            </>
           )}
         </>
       )}
@@ -91,7 +97,7 @@ function Section({
   id,
   children,
 }: {
-  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage' | 'webhooks';
+  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage' | 'sources' | 'webhooks';
   children: ReactNode;
 }) {
   return (

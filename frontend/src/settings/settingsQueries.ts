@@ -59,6 +59,12 @@ export const webhooksQuery = queryOptions({
   queryFn: ({ signal }) => dataOf(api.GET('/api/webhooks', { signal })),
 });
 
+export const sourcesQuery = queryOptions({
+  queryKey: ['sources'],
+  queryFn: ({ signal }) => dataOf(api.GET('/api/sources', { signal })),
+  refetchInterval: 3000,
+});
+
 /** What was sent to a webhook, newest first. */
 export const deliveriesQuery = (webhookId: string) =>
   queryOptions({

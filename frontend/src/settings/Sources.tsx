@@ -1,0 +1,259 @@
+/** Sources: buckets and mailboxes whose files become documents, with what was taken and what to do about errors. */
+
+import { useQuery } from '@tanstack/react-query';
+import { Ellipsis, KeyRound, Power, RefreshCw, Trash2 } from 'lucide-react';
+import { useState, type FormEvent } from 'react';
+import { api } from '../api/client';
+import type { DocumentSource } from '../api/types';
+import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
+import { ErrorNotice } from '../components/ui/Notice';
+import { Select } from '../components/ui/Select';
+import { StatusPill } from '../components/ui/StatusPill';
+import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { toast } from '../components/ui/Toast';
+import { schemasQuery } from '../document/documentPageQueries';
+import en from '../locales/en.json';
+import { formatAge, visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { sourcesQuery } from './settingsQueries';
+import { useSettingsMutation } from './useSettingsMutation';
+
+const TOUCHES = ['sources'];
+const KINDS = ['bucket', 'mailbox'] as const;
+const NOTHING = '';
+
+export function Sources() {
+  const listed = useQuery(sourcesQuery);
+  return (
+    <>
+      <p className="text-muted-foreground">{t('settings.sources.hint')}</p>
+      <NewSource />
+      {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
+      {(listed.data?.items.length ?? 0) > 0 && (
+        <Table label={t('settings.sections.sources')}>
+          <thead>
+            <tr>
+              <Th>{t('settings.sources.address')}</Th>
+              <Th>{t('settings.invitations.status')}</Th>
+              <Th className="text-right">{t('settings.sources.taken')}</Th>
+              <Th className="max-sm:hidden">{t('settings.sources.last')}</Th>
+              <Th>
+                <span className="sr-only">{t('common.actions')}</span>
+              </Th>
+            </tr>
+          </thead>
+          <tbody>
+            {listed.data?.items.map((one) => (
+              <SourceRow key={one.id} source={one} />
+            ))}
+          </tbody>
+        </Table>
+      )}
+    </>
+  );
+}
+
+function NewSource() {
+  const schemas = useQuery(schemasQuery);
+  const [kind, setKind] = useState<DocumentSource['kind']>('bucket');
+  const [address, setAddress] = useState('');
+  const [folder, setFolder] = useState('');
+  const [username, setUsername] = useState('');
+  const [secret, setSecret] = useState('');
+  const [schema, setSchema] = useState(NOTHING);
+  const add = useSettingsMutation(TOUCHES, async () => {
+    const where = { kind, address: address.trim(), folder: folder.trim(), username: username.trim(), secret };
+    await api.POST('/api/sources', { body: { ...where, ...(schema === NOTHING ? {} : { extract: schema }) } });
+    setAddress('');
+    setSecret('');
+  });
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    add.mutate(undefined);
+  };
+  const isFilled = [address, username, secret].every((one) => one.trim() !== '');
+  return (
+    <form className="grid items-end gap-3 sm:grid-cols-2" autoComplete="off" onSubmit={submit}>
+      <Field label={t('settings.sources.kind')}>
+        <Select
+          value={kind}
+          options={KINDS.map((value) => ({ value, label: t(`settings.sources.kinds.${value}`) }))}
+          onChange={setKind}
+        />
+      </Field>
+      <Field label={t('settings.sources.address')}>
+        <Input
+          value={address}
+          maxLength={2000}
+          placeholder={t(`settings.sources.addresses.${kind}`)}
+          onChange={({ target }) => setAddress(target.value)}
+        />
+      </Field>
+      <Field label={t(`settings.sources.usernames.${kind}`)}>
+        <Input value={username} maxLength={500} onChange={({ target }) => setUsername(target.value)} />
+      </Field>
+      <Field label={t(`settings.sources.secrets.${kind}`)}>
+        <Input
+          type="password"
+          autoComplete="new-password"
+          value={secret}
+          maxLength={5000}
+          onChange={({ target }) => setSecret(target.value)}
+        />
+      </Field>
+      <Field label={t('settings.sources.folder')}>
+        <Input
+          value={folder}
+          maxLength={500}
+          placeholder={t(`settings.sources.folders.${kind}`)}
+          onChange={({ target }) => setFolder(target.value)}
+        />
+      </Field>
+      <Field label={t('settings.sources.extract')}>
+        <Select
+          value={schema}
+          options={[
+            { value: NOTHING, label: t('settings.sources.byRules') },
+            ...(schemas.data ?? []).map(({ id, name }) => ({ value: id, label: visibleText(name) })),
+          ]}
+          onChange={setSchema}
+        />
+      </Field>
+      <Button kind="main" size="md" type="submit" className="justify-self-start" disabled={add.isPending || !isFilled}>
+        {t('settings.sources.add')}
+      </Button>
+    </form>
+  );
+}
+
+function SourceRow({ source }: { source: DocumentSource }) {
+  const params = { path: { source_id: source.id } };
+  const check = useSettingsMutation(TOUCHES, async () => {
+    await api.POST('/api/sources/{source_id}/check', { params });
+    toast(t('settings.sources.checking'));
+  });
+  const change = useSettingsMutation(TOUCHES, (body: { is_paused?: boolean; secret?: string }) =>
+    api.PATCH('/api/sources/{source_id}', { params, body }),
+  );
+  const remove = useSettingsMutation(TOUCHES, () => api.DELETE('/api/sources/{source_id}', { params }));
+  const [asks, setAsks] = useState<'delete' | 'secret' | null>(null);
+  const [secret, setSecret] = useState('');
+  const address = visibleText(`${source.address}${source.folder === '' ? '' : ` · ${source.folder}`}`);
+  const skipped = Object.entries(source.skipped).map(([reason, count]) => `${reasonText(reason)}: ${count}`);
+  const close = () => {
+    setAsks(null);
+    setSecret('');
+  };
+  return (
+    <Tr>
+      <Td className="w-full max-w-0 truncate" title={address}>
+        {address}
+      </Td>
+      <Td className="min-w-36">
+        <State source={source} />
+        {source.error_code !== null && <p className="text-xs text-muted-foreground">{errorText(source.error_code)}</p>}
+      </Td>
+      <Td className="whitespace-nowrap text-right" title={skipped.join('\n')}>
+        {source.taken}
+        {skipped.length > 0 && (
+          <p className="text-xs text-muted-foreground">
+            {t('settings.sources.skipped', { count: Object.values(source.skipped).reduce((sum, one) => sum + one, 0) })}
+            <span className="sr-only">{skipped.join(', ')}</span>
+          </p>
+        )}
+      </Td>
+      <Td className="max-w-48 truncate text-xs text-muted-foreground max-sm:hidden">
+        {source.last_object !== null && visibleText(source.last_object)}
+        {source.last_object_at !== null && ` · ${formatAge(source.last_object_at)}`}
+      </Td>
+      <Td className="text-right">
+        <Menu
+          trigger={
+            <Button
+              kind="quiet"
+              icon={Ellipsis}
+              label={t('settings.sources.actionsFor', { address: source.address })}
+            />
+          }>
+          <MenuItem icon={RefreshCw} onChoose={() => check.mutate(undefined)}>
+            {t('settings.sources.check')}
+          </MenuItem>
+          <MenuItem icon={KeyRound} onChoose={() => setAsks('secret')}>
+            {t('settings.sources.replaceSecret')}
+          </MenuItem>
+          <MenuItem icon={Power} onChoose={() => change.mutate({ is_paused: !source.is_paused })}>
+            {source.is_paused ? t('settings.sources.continue') : t('settings.sources.pause')}
+          </MenuItem>
+          <MenuSeparator />
+          <MenuItem icon={Trash2} danger onChoose={() => setAsks('delete')}>
+            {t('common.delete')}
+          </MenuItem>
+        </Menu>
+        <Dialog title={t('settings.sources.deleteQuestion')} open={asks === 'delete'} onClose={close}>
+          <p className="break-all text-muted-foreground">{address}</p>
+          <div className="flex justify-end gap-2">
+            <Button size="md" onClick={close}>
+              {t('common.cancel')}
+            </Button>
+            <Button kind="main" size="md" danger onClick={() => remove.mutate(undefined)}>
+              {t('common.delete')}
+            </Button>
+          </div>
+        </Dialog>
+        <Dialog title={t('settings.sources.replaceSecret')} open={asks === 'secret'} onClose={close}>
+          <form
+            className="grid gap-3"
+            onSubmit={(event) => {
+              event.preventDefault();
+              change.mutate({ secret });
+              close();
+            }}>
+            <Field label={t(`settings.sources.secrets.${source.kind}`)}>
+              <Input
+                type="password"
+                autoComplete="new-password"
+                value={secret}
+                maxLength={5000}
+                onChange={({ target }) => setSecret(target.value)}
+              />
+            </Field>
+            <div className="flex justify-end gap-2">
+              <Button size="md" onClick={close}>
+                {t('common.cancel')}
+              </Button>
+              <Button kind="main" size="md" type="submit" disabled={secret === ''}>
+                {t('common.save')}
+              </Button>
+            </div>
+          </form>
+        </Dialog>
+      </Td>
+    </Tr>
+  );
+}
+
+function State({ source }: { source: DocumentSource }) {
+  if (source.is_paused) return <StatusPill tone="plain">{t('settings.sources.paused')}</StatusPill>;
+  if (source.failing_since !== null)
+    return (
+      <StatusPill tone="bad">{t('settings.webhooks.failing', { age: formatAge(source.failing_since) })}</StatusPill>
+    );
+  if (source.checked_at === null) return <StatusPill tone="plain">{t('settings.sources.reading')}</StatusPill>;
+  return <StatusPill tone="ok">{t('settings.sources.checked', { age: formatAge(source.checked_at) })}</StatusPill>;
+}
+
+function errorText(code: string): string {
+  return Object.hasOwn(en.settings.sources.errors, code)
+    ? t(`settings.sources.errors.${code as keyof typeof en.settings.sources.errors}`)
+    : t('settings.sources.otherError', { code });
+}
+
+function reasonText(reason: string): string {
+  return Object.hasOwn(en.settings.sources.reasons, reason)
+    ? t(`settings.sources.reasons.${reason as keyof typeof en.settings.sources.reasons}`)
+    : reason;
+}
