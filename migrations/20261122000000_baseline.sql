@@ -720,12 +720,15 @@ create table public.documents (
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
+  -- The member who checks it.
+  assignee_id uuid,
   -- A decrypted copy made by the service. The name is random, so no client can have stored a file under it.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
     left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
   unique (id, org_id),
   foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (org_id, assignee_id) references public.memberships (org_id, user_id) on delete set null (assignee_id),
   check ((parent_document_id is null) = (number_in_parent is null)),
   check ((status = 'failed') = (error is not null)),
   check (status <> 'ready' or (media_type is not null and page_count is not null)),
@@ -741,6 +744,8 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
 create index documents_extract_revid on public.documents (extract_revid, org_id) where extract_revid is not null;
+create index documents_assignee_id on public.documents (org_id, assignee_id, created_at desc, id desc)
+  where assignee_id is not null;
 create unique index documents_external_id on public.documents (org_id, external_id) where external_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (
@@ -1817,6 +1822,53 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   delete from public.saved_views where id = p_view_id and org_id in (select private.my_writable_org_ids());
   perform private.check_found(found, 'view');
+end $$;
+
+-- comments.sql
+
+-- People: who checks a document, and what members write to each other about it.
+
+-- Assigns a document to a member who may write; null: to no one.
+create function public.assign_document(p_document_id uuid, p_user_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_org uuid;
+begin
+  select org_id into v_org from public.documents
+  where id = p_document_id and org_id in (select private.my_writable_org_ids()) for no key update;
+  perform private.check_found(found, 'document');
+  perform private.check_found(
+    p_user_id is null or exists (
+      select from public.memberships where org_id = v_org and user_id = p_user_id and role <> 'viewer'), 'member');
+  update public.documents set assignee_id = p_user_id
+  where id = p_document_id and assignee_id is distinct from p_user_id;
+end $$;
+
+create table public.comments (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null default private.only_organisation(),
+  document_id uuid not null,
+  -- The path of a value; null: about the document.
+  path text check (char_length(path) between 1 and 1000),
+  created_by uuid default auth.uid(),
+  user_id uuid default auth.uid() check (user_id = created_by),
+  created_at timestamptz not null default now(),
+  body text not null check (char_length(btrim(body)) between 1 and 5000),
+  foreign key (document_id, org_id) references public.documents (id, org_id) on delete cascade
+);
+create index comments_document_id on public.comments (document_id, created_at, id);
+create index comments_org_id on public.comments (org_id);
+select private.protect_table('public.comments', p_members_read => true);
+grant insert (id, org_id, user_id, document_id, path, body) on public.comments to authenticated;
+
+create policy "members comment" on public.comments for insert to authenticated
+  with check (org_id in (select private.my_writable_org_ids()) and created_by = (select auth.uid()) and user_id = created_by);
+
+create function public.delete_comment(p_comment_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from public.comments where id = p_comment_id and private.may_delete(org_id, created_by);
+  perform private.check_found(found, 'comment');
 end $$;
 
 -- runs.sql
@@ -6511,7 +6563,7 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view',
+    'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
     'delete_webhook', 'test_webhook', 'set_upload_rules', 'delete_source'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);

@@ -110,6 +110,32 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"comments": {
+                  Row: {
+                    "body": string,"created_at": string,"created_by": string | null,"document_id": string,"id": string,"org_id": string,"path": string | null,"user_id": string | null
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "body": string,"created_at"?: string,"created_by"?: string | null,"document_id": string,"id"?: string,"org_id"?: string,"path"?: string | null,"user_id"?: string | null
+                  }
+                  Update: {
+                    "body"?: string,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"id"?: string,"org_id"?: string,"path"?: string | null,"user_id"?: string | null
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "comments_document_id_org_id_fkey"
+      columns: ["document_id","org_id"]
+isOneToOne: false
+      referencedRelation: "current_extractions"
+      referencedColumns: ["document_id","org_id"]
+    },{
+      foreignKeyName: "comments_document_id_org_id_fkey"
+      columns: ["document_id","org_id"]
+isOneToOne: false
+      referencedRelation: "documents"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
                 },"credit_limits": {
                   Row: {
                     "created_at": string,"created_by": string | null,"max_bytes": number | null,"max_concurrent_runs": number | null,"max_documents": number | null,"max_usd": number | null,"org_id": string
@@ -190,14 +216,14 @@ isOneToOne: false
                   ]
                 },"documents": {
                   Row: {
-                    "auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"external_id": string | null,"extract_revid": string | null,"extract_when_read": boolean,"extraction_stage": string,"filename": string,"id": string,"media_type": string | null,"metadata": NonNullable<Json>,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
+                    "assignee_id": string | null,"auto_create": boolean | null,"byte_size": number | null,"content_sha256": string | null,"created_at": string,"created_by": string | null,"error": string | null,"error_code": string | null,"external_id": string | null,"extract_revid": string | null,"extract_when_read": boolean,"extraction_stage": string,"filename": string,"id": string,"media_type": string | null,"metadata": NonNullable<Json>,"number_in_parent": number | null,"org_id": string,"page_count": number | null,"pages_read": number | null,"pages_to_read": number | null,"parent_document_id": string | null,"status": string,"storage_path": string,"unlocked_path": string | null,"user_id": string | null,"warnings": NonNullable<Json>
                   }
                   ComputedFields: never
                   Insert: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extract_revid"?: string | null,"extract_when_read"?: boolean,"extraction_stage"?: string,"filename": string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
+                    "assignee_id"?: string | null,"auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extract_revid"?: string | null,"extract_when_read"?: boolean,"extraction_stage"?: string,"filename": string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path": string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Update: {
-                    "auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extract_revid"?: string | null,"extract_when_read"?: boolean,"extraction_stage"?: string,"filename"?: string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
+                    "assignee_id"?: string | null,"auto_create"?: boolean | null,"byte_size"?: number | null,"content_sha256"?: string | null,"created_at"?: string,"created_by"?: string | null,"error"?: string | null,"error_code"?: string | null,"external_id"?: string | null,"extract_revid"?: string | null,"extract_when_read"?: boolean,"extraction_stage"?: string,"filename"?: string,"id"?: string,"media_type"?: string | null,"metadata"?: NonNullable<Json>,"number_in_parent"?: number | null,"org_id"?: string,"page_count"?: number | null,"pages_read"?: number | null,"pages_to_read"?: number | null,"parent_document_id"?: string | null,"status"?: string,"storage_path"?: string,"unlocked_path"?: string | null,"user_id"?: string | null,"warnings"?: NonNullable<Json>
                   }
                   Relationships: [
                     {
@@ -206,6 +232,12 @@ isOneToOne: false
 isOneToOne: false
       referencedRelation: "schema_versions"
       referencedColumns: ["id","org_id"]
+    },{
+      foreignKeyName: "documents_org_id_assignee_id_fkey"
+      columns: ["org_id","assignee_id"]
+isOneToOne: false
+      referencedRelation: "memberships"
+      referencedColumns: ["org_id","user_id"]
     },{
       foreignKeyName: "documents_org_id_fkey"
       columns: ["org_id"]
@@ -1001,6 +1033,9 @@ isOneToOne: false
             "accept_invitation":
 { Args: { "p_token": string }; Returns: Json
                            },
+"assign_document":
+{ Args: { "p_document_id": string,"p_user_id": string }; Returns: undefined
+                           },
 "complete_extraction":
 { Args: { "p_extraction_id": string,"p_withdraw_to"?: string }; Returns: Json
                            },
@@ -1024,6 +1059,9 @@ isOneToOne: false
                            },
 "decide_extraction_proposals":
 { Args: { "p_accepted": (string)[],"p_extraction_id": string,"p_rejected"?: (string)[] }; Returns: Json
+                           },
+"delete_comment":
+{ Args: { "p_comment_id": string }; Returns: undefined
                            },
 "delete_document":
 { Args: { "p_document_id": string }; Returns: string

@@ -47,12 +47,15 @@ create table public.documents (
   -- For a file inside a mail or an archive: the outer document, and the file's number in it.
   parent_document_id uuid,
   number_in_parent integer check (number_in_parent > 0),
+  -- The member who checks it.
+  assignee_id uuid,
   -- A decrypted copy made by the service. The name is random, so no client can have stored a file under it.
   unlocked_path text constraint unlocked_lies_beside_the_original check (
     left(unlocked_path, 74) = left(storage_path, 74) and substr(unlocked_path, 75) ~ '^unlocked-[0-9a-f]{32}$'
   ),
   unique (id, org_id),
   foreign key (parent_document_id, org_id) references public.documents (id, org_id) on delete cascade,
+  foreign key (org_id, assignee_id) references public.memberships (org_id, user_id) on delete set null (assignee_id),
   check ((parent_document_id is null) = (number_in_parent is null)),
   check ((status = 'failed') = (error is not null)),
   check (status <> 'ready' or (media_type is not null and page_count is not null)),
@@ -68,6 +71,8 @@ create index documents_content_sha256 on public.documents (org_id, content_sha25
 create unique index documents_parent_document_id on public.documents (parent_document_id, number_in_parent)
   where parent_document_id is not null;
 create index documents_extract_revid on public.documents (extract_revid, org_id) where extract_revid is not null;
+create index documents_assignee_id on public.documents (org_id, assignee_id, created_at desc, id desc)
+  where assignee_id is not null;
 create unique index documents_external_id on public.documents (org_id, external_id) where external_id is not null;
 select private.protect_table('public.documents', p_members_read => true);
 grant insert (

@@ -114,6 +114,7 @@ async def test_every_operation_refuses_callers_and_input_with_the_same_codes(ser
                 "source_id": source,
                 "table_id": stack["id"],
                 "view_id": str(uuid4()),
+                "comment_id": str(uuid4()),
             }
             await server.get("changes")  # publishes what has happened
             before = table_hashes(clone)
@@ -220,6 +221,7 @@ async def test_answers_to_a_key_contain_only_what_its_scope_allows(serve, clone,
             "stack_id": stack["id"],
             "table_id": stack["id"],
             "view_id": str(uuid4()),
+            "comment_id": str(uuid4()),
             "thread_id": thread["id"],
             "webhook_id": (await server.http.post("/api/webhooks", json={"url": "https://a.example"})).json()["id"],
             "delivery_id": str(uuid4()),

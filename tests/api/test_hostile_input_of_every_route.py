@@ -133,6 +133,7 @@ async def make_items(server: Any) -> dict[str, str]:
         )["id"],
         "table_id": schema["id"],
         "view_id": str(uuid4()),
+        "comment_id": str(uuid4()),
         "stack_id": (await create("/api/stacks", name="t", document_ids=[document], columns=[{"name": "a"}]))["id"],
     }
 

@@ -49,6 +49,9 @@ ROUTES_WITH_ID = [
     ("GET", "/api/extractions/{extraction}/export", None),
     ("GET", "/api/extractions/{extraction}/schema", None),
     ("PATCH", "/api/documents/{document}", {"filename": "b.txt"}),
+    ("GET", "/api/documents/{document}/discussion", None),
+    ("PUT", "/api/documents/{document}/assignee", {"user_id": None}),
+    ("POST", "/api/documents/{document}/comments", {"body": "Paid?"}),
     ("GET", "/api/schemas/{schema}", None),
     ("GET", "/api/schemas/{schema}/versions", None),
     ("GET", "/api/schemas/{schema}/quality", None),
@@ -96,9 +99,9 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
-# Tested in acceptance/test_approval.py, test_extractions.py, test_tables.py, test_passwords.py, test_merged_schemas.py,
-# test_retry.py, services/test_auto_creations.py and acceptance/test_changed_schema.py: they need an object in a certain
-# state.
+# Tested in acceptance/test_approval.py, test_discussions.py, test_extractions.py, test_tables.py, test_passwords.py,
+# test_merged_schemas.py, test_retry.py, services/test_auto_creations.py, acceptance/test_changed_schema.py: they need
+# an object in a certain state.
 TESTED_ELSEWHERE = {
     ("POST", "/api/tables/{}/views"),
     ("PATCH", "/api/tables/{}/views/{}"),
@@ -107,6 +110,7 @@ TESTED_ELSEWHERE = {
     ("GET", "/api/runs/{}/proposed"),
     ("POST", "/api/extractions/{}/proposals"),
     ("POST", "/api/documents/{}/read"),
+    ("DELETE", "/api/documents/{}/comments/{}"),
     ("POST", "/api/documents/{}/auto_create/accept"),
     ("POST", "/api/documents/{}/auto_create/reject"),
     ("POST", "/api/schemas/{}/apply"),

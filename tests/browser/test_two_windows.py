@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from api.members import create_org, new_member
 from browser.scripts import extraction_script, new_extraction
 from browser.window import Window, label
 
@@ -37,13 +38,38 @@ async def write(window: Window, path: str, text: str, *, keep: bool = True) -> N
         await window.page.keyboard.press("Enter")
 
 
-async def test_change_by_another_person_appears_on_an_open_document(serve, browsing):
+async def test_what_another_person_changes_assigns_and_writes_appears_on_an_open_document(serve, browsing):
     async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
+        page, org = window.page, await create_org(server.http)
+        server.http.headers["x-org-id"] = org
         document, extraction_id = await new_extraction(server, TEXT)
-        await window.open(f"/documents/{document}")
-        await window.field_row("total").get_by_text("12.5").wait_for()
-        await update_field(server, extraction_id, "total", 14)
-        await window.field_row("total").get_by_text("14", exact=True).wait_for()
+        async with new_member(server, org, "member") as (bob, bob_id):
+            await window.open("/home")
+            await page.get_by_role("button", name="Organisation").click()
+            await page.get_by_role("menuitem", name="Acme").click()
+            await page.get_by_role("button", name="Organisation").get_by_text("Acme").wait_for()
+            await page.goto(f"{server.base_url}/documents/{document}")
+            await window.field_row("total").get_by_text("12.5").wait_for()
+            await update_field(server, extraction_id, "total", 14)
+            await window.field_row("total").get_by_text("14", exact=True).wait_for()
+
+            notes = page.get_by_role("region", name=label("discussion.title"))
+            body = {"body": "Paid in cash?", "path": "total"}
+            assert (await bob.post(f"/api/documents/{document}/comments", json=body)).status_code == 201
+            await notes.get_by_text("Paid in cash?").wait_for()
+            await window.field_row("total").click()
+            await notes.get_by_label(label("discussion.commentOn", field="Total")).fill("By card.")
+            await page.keyboard.press("Enter")
+            await notes.get_by_text("By card.").wait_for()
+            await notes.get_by_role("button", name=label("discussion.assign")).click()
+            await page.get_by_role("menuitem").filter(has_text=str(bob_id)[:8]).click()
+            await notes.get_by_role("button", name=str(bob_id)[:8]).wait_for()
+            discussion = (await bob.get(f"/api/documents/{document}/discussion")).json()
+            assert [(one["path"], one["body"]) for one in discussion["comments"]] == [
+                ("total", "Paid in cash?"),
+                ("total", "By card."),
+            ]
+            assert discussion["assignee_id"] == str(bob_id)
 
 
 async def test_edit_conflict_offers_both_values_and_an_editor_left_open_writes_nothing_back(serve, browsing):

@@ -326,6 +326,14 @@ NO_ACTOR | as another user | insert into saved_views (org_id, stack_id, name, se
 MEMBERS | its name | update saved_views set name = 'X' where id = %(saved_view)s
 MEMBERS | its settings | update saved_views set settings = '{"list": "items"}' where id = %(saved_view)s
 NO_ACTOR | its creator | update saved_views set created_by = %(me)s where id = %(saved_view)s
+READERS | existing | select from comments where id = %(comment)s
+MEMBERS | on a document | insert into comments (org_id, document_id, body) values (%(org)s, %(document)s, 'New')
+MEMBERS | on a value | insert into comments (org_id, user_id, document_id, path, body) values (%(org)s, %(me)s,
+    %(document)s, 'total', 'New')
+NO_ACTOR | as another user | insert into comments (org_id, document_id, body, created_by) values (%(org)s,
+    %(document)s, 'New', %(newcomer)s)
+NO_ACTOR | their own | update comments set body = 'X' where id = %(comment)s
+NO_ACTOR | a document's assignee | update documents set assignee_id = %(me)s where id = %(document)s
 
 READERS | existing | select from stack_documents where stack_id = %(stack)s
 MEMBERS | of the organisation | insert into stack_documents (org_id, stack_id, document_id) values (%(org)s, %(stack)s,
@@ -451,7 +459,7 @@ _KEPT = """
 api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
-storage_usage upload_rules stack_documents stack_tables saved_views changes webhooks webhook_deliveries sources
+storage_usage upload_rules stack_documents stack_tables saved_views comments changes webhooks webhook_deliveries sources
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -512,6 +520,10 @@ OWNERS+MEMBER | of a member | select delete_stack(%(member_stack)s)
 MEMBERS | an owner's | select remove_stack_document(%(stack)s, %(document)s)
 
 MEMBERS | an owner's | select delete_saved_view(%(saved_view)s)
+OWNERS | an owner's | select delete_comment(%(comment)s)
+OWNERS+MEMBER | a member's | select delete_comment(%(member_comment)s)
+MEMBERS | to a member | select assign_document(%(document)s, %(member)s)
+MEMBERS | to no one | select assign_document(%(document)s, null)
 OWNERS+MEMBER | a member | select remove_member(%(org)s, %(member)s)
 MEMBERS | existing | select update_extraction_field(%(extraction)s, '{total}', '13')
 MEMBERS | naming the caller | select update_extraction_field(%(extraction)s, '{total}', '13', p_user_id => %(me)s)

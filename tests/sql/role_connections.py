@@ -122,6 +122,8 @@ class Sample:
     member_stack: UUID
     other_stack: UUID
     saved_view: UUID
+    comment: UUID
+    member_comment: UUID
     making_run: UUID
 
 
@@ -238,6 +240,10 @@ insert into stacks (id, org_id, created_by, name) values
 insert into saved_views (id, org_id, stack_id, created_by, name, settings) values
   (%(saved_view)s, %(org)s, %(stack)s, %(owner)s, 'Unpaid', '{}'),
   (gen_random_uuid(), %(other_org)s, %(other_stack)s, %(stranger)s, 'Secret', '{}');
+insert into comments (id, org_id, document_id, created_by, path, body) values
+  (%(comment)s, %(org)s, %(document)s, %(owner)s, 'total', 'Paid in cash?'),
+  (%(member_comment)s, %(org)s, %(document)s, %(member)s, null, 'Yes.'),
+  (gen_random_uuid(), %(other_org)s, %(other_document)s, %(stranger)s, null, 'Secret.');
 insert into stack_documents (org_id, stack_id, document_id, created_by) values
   (%(org)s, %(stack)s, %(document)s, %(owner)s), (%(other_org)s, %(other_stack)s, %(other_document)s, %(stranger)s);
 insert into stack_tables (org_id, stack_id, schema_id, row_path, created_by) values

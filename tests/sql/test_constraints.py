@@ -109,6 +109,7 @@ public.runs | result = '[]' | input = '[]' | parent_call_id = '', parent_run_id 
 public.threads | title = '' | working_state = '[]'
 public.stacks | name = '' | user_id = gen_random_uuid()
 public.saved_views | name = '' | user_id = gen_random_uuid() | settings = '[]' | stack_id = null
+public.comments | user_id = gen_random_uuid() | path = '' | body = ' '
 public.stack_documents | user_id = gen_random_uuid()
 public.stack_tables | row_path = '' | user_id = gen_random_uuid()
 public.tool_calls | id = '' | arguments_hash = 'x' | status = $ODD, approved_by = 'policy', result = null |
@@ -154,7 +155,7 @@ FOREIGN_KEYS = _rows(
     """
 public.agent_sessions | org_id
 private.agent_tasks | agent
-public.documents | org_id | parent_document_id org_id | extract_revid org_id
+public.documents | org_id | parent_document_id org_id | extract_revid org_id | org_id assignee_id
 public.document_pages | document_id org_id
 public.extraction_journal | extraction_id org_id
 public.fields | extraction_id document_id org_id
@@ -182,6 +183,7 @@ public.runs | org_id | agent task | thread_id org_id | document_id org_id | extr
 public.threads | org_id | agent | document_id org_id
 public.stacks | org_id
 public.saved_views | schema_id org_id | stack_id org_id
+public.comments | document_id org_id
 public.stack_documents | stack_id org_id | document_id org_id
 public.stack_tables | stack_id org_id | schema_id org_id
 public.tool_calls | run_id org_id

@@ -87,6 +87,7 @@ def test_row_without_an_organisation_is_of_the_callers_only_one(roles: Roles, sa
         "ocr_results",
         "stacks",
         "saved_views",
+        "comments",
         "stack_documents",
         "stack_tables",
         "stack_table_rows",
@@ -94,7 +95,7 @@ def test_row_without_an_organisation_is_of_the_callers_only_one(roles: Roles, sa
 )
 def test_rows_can_be_read_by_the_user_who_created_them(roles: Roles, sample: Sample, table: str) -> None:
     with roles.as_owner() as connection:
-        for own in ("documents", "extractions", "stacks", "saved_views", "stack_documents", "stack_tables"):
+        for own in ("documents", "extractions", "stacks", "saved_views", "comments", "stack_documents", "stack_tables"):
             connection.execute(
                 f"update {own} set user_id = created_by".encode()
             )  # the sample was written without claims

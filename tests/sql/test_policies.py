@@ -275,6 +275,7 @@ PRIVILEGES = {
         "insert": "id org_id user_id schema_id stack_id name settings",
         "update": "name settings",
     },
+    "comments": {"select": True, "insert": "id org_id user_id document_id path body"},
     "stack_documents": {"select": True, "insert": "org_id user_id stack_id document_id"},
     "stack_tables": {
         "select": True,
@@ -404,7 +405,7 @@ CALLABLE = {
         save_extraction_fields update_extraction_field update_extraction_fields update_field remove_extraction_field
         identify_document complete_extraction restore_extraction unlock_extraction_field
         decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
-        delete_thread delete_stack remove_stack_document delete_saved_view remove_member
+        delete_thread delete_stack remove_stack_document delete_saved_view assign_document delete_comment remove_member
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation read_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation

@@ -64,7 +64,8 @@ from fieldmark.services.document_list import KeyValues
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
 from fieldmark.services.upload_targets import UploadTarget, find_target
-from fieldmark.stores import documents, schema_changes
+from fieldmark.stores import comments, documents, schema_changes
+from fieldmark.stores.comments import Comment, Discussion
 from fieldmark.stores.documents import DocumentListFilter, DocumentTable
 from fieldmark.stores.library import tags
 from fieldmark.stores.paging import ListPage
@@ -140,6 +141,7 @@ class Document(ResponseModel):
     tags: list[DocumentTag] = Field(description="By name.")
     created_at: datetime
     created_by: UUID | None = Field(description="The person or key that uploaded it. null: the service.")
+    assignee_id: UUID | None = Field(description="The member who checks it. null: no one in particular.")
     auto_create: AutoCreation | None = Field(
         description="An agent's suggestion of a schema. null: none was requested, or the document is not read yet.",
     )
@@ -153,6 +155,21 @@ class Document(ResponseModel):
         description="The number of fields that a person has to look at, in all extractions of the document that count: "
         "missing, against the schema or a rule, not found, unclear, or with a proposal.",
     )
+
+
+class NewComment(RequestBody):
+    """A comment to add."""
+
+    path: Annotated[str, Field(min_length=1, max_length=1000, pattern=STORABLE)] | None = Field(
+        None, description="The path of a value, such as `items[0].total`. null: about the document."
+    )
+    body: Annotated[str, Field(min_length=1, max_length=5000, pattern=STORABLE)]
+
+
+class Assignee(RequestBody):
+    """Who checks a document."""
+
+    user_id: UUID | None = Field(description="A member who may write. null: no one in particular.")
 
 
 _ONLY_WITH_DETAILS: Final = "Only with `details`. null for a key without the scope extractions:read."
@@ -731,6 +748,30 @@ async def reject_auto_creation(document_id: UUID, conn: Conn) -> Document:
     """Reject an agent's suggestion for a document. What its run created is deleted, except what people have changed
     since. Return the document."""
     return Document.of(await auto_creations.decide(conn, document_id, accepted=False))
+
+
+@router.get("/{document_id}/discussion")
+async def get_discussion(document_id: UUID, conn: Conn) -> Discussion:
+    """Return who checks a document, and what members wrote about it."""
+    return await comments.discussion_of(conn, document_id)
+
+
+@router.put("/{document_id}/assignee", status_code=204)
+async def assign_document(document_id: UUID, body: Assignee, conn: Conn) -> None:
+    """Assign a document to a member, or to no one. 404 for a user who may not write in the organisation."""
+    await comments.assign(conn, document_id, body.user_id)
+
+
+@router.post("/{document_id}/comments", status_code=201)
+async def add_comment(document_id: UUID, body: NewComment, conn: Conn) -> Comment:
+    """Comment on a document or on one of its values. All members can read it."""
+    return await comments.add(conn, document_id, body.path, body.body)
+
+
+@router.delete("/{document_id}/comments/{comment_id}", status_code=204)
+async def delete_comment(document_id: UUID, comment_id: UUID, conn: Conn) -> None:
+    """Delete a comment. A member can delete their own, an owner any."""
+    await comments.remove(conn, document_id, comment_id)
 
 
 @router.delete("/{document_id}", status_code=204)

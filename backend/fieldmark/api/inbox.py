@@ -24,6 +24,7 @@ async def list_inbox(
     schema_id: Annotated[UUID | None, Query(description="Only the table of this schema.")] = None,
     stack_id: StackId = None,
     created_by: Annotated[UUID | None, Query(description="Only what this user uploaded or started.")] = None,
+    assignee_id: Annotated[UUID | None, Query(description="Only documents that this member checks.")] = None,
     since: Since = None,
     until: Until = None,
     field: Annotated[
@@ -34,7 +35,7 @@ async def list_inbox(
 ) -> InboxPage:
     """List what waits for a person, newest first: the questions of at most `limit` documents and calls. A document has
     a question for each field, at most 100 of an extraction at once."""
-    filters = InboxFilter(kind, schema_id, stack_id, created_by, since, until, field)
+    filters = InboxFilter(kind, schema_id, stack_id, created_by, assignee_id, since, until, field)
     items, following = await inbox.list_items(conn, scope, filters, limit=limit, before=before)
     counts = await inbox.count_items(conn, scope, filters)
     return InboxPage(items, following, counts)

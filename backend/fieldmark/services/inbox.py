@@ -54,6 +54,7 @@ class InboxFilter:
     schema_id: UUID | None = None
     stack_id: UUID | None = None
     created_by: UUID | None = None
+    assignee_id: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
     field: str | None = None
@@ -75,6 +76,7 @@ class InboxFilter:
             stack_id=self.stack_id,
             schema_id=self.schema_id,
             created_by=self.created_by,
+            assignee_id=self.assignee_id,
             open_field=self.field,
         )
 
@@ -85,6 +87,7 @@ class InboxFilter:
             until=self.until,
             schema_id=self.schema_id,
             created_by=self.created_by,
+            assignee_id=self.assignee_id,
         )
 
 
@@ -116,6 +119,7 @@ class InboxItem:
     run_id: Annotated[UUID | None, Field(description="The run that waits for an approval.")] = None
     stack_id: Annotated[UUID | None, Field(description="The stack that the call is about.")] = None
     created_by: Annotated[UUID | None, Field(description="Who started that run.")] = None
+    assignee_id: Annotated[UUID | None, Field(description="The member who checks the document.")] = None
     tool: Annotated[str | None, Field(description="The tool of the call that waits.")] = None
     changes: Annotated[
         int | None, Field(description="The number of changes of the call, or of fields of the suggested schema.")
@@ -205,7 +209,9 @@ async def _items(conn: Connection, subjects: Sequence[_Subject], filters: InboxF
                     )
                 )
             continue
-        item = InboxItem(kind, row.created_at, row.id, row.filename, error_code=row.error_code)
+        item = InboxItem(
+            kind, row.created_at, row.id, row.filename, error_code=row.error_code, assignee_id=row.assignee_id
+        )
         if kind is InboxKind.VALUE:
             items += [
                 replace(

@@ -42,7 +42,7 @@ _STAGE: LiteralString = """(case documents.status when 'reading' then 'processin
 
 _COLUMNS = (
     "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
-    "created_by, "
+    "created_by, assignee_id, "
     "storage_path, unlocked_path, content_sha256, external_id, metadata, "
     "(select duplicate_of from private.duplicates where document_id = documents.id) as duplicate_of, "
     "(select jsonb_build_object('status', a.status, 'schema_revid', a.schema_revid, 'prompt_revid', a.prompt_revid, "
@@ -304,6 +304,7 @@ class DocumentListFilter:
     stack_id: UUID | None = None
     schema_id: UUID | None = None
     created_by: UUID | None = None
+    assignee_id: UUID | None = None
     open_field: str | None = None
 
     def conditions(self) -> list[LiteralString]:
@@ -323,6 +324,7 @@ class DocumentListFilter:
                 where v.schema_id = %(schema_id)s)
             """: self.schema_id,
             "created_by = %(created_by)s": self.created_by,
+            "assignee_id = %(assignee_id)s": self.assignee_id,
             """exists (
                 select from private.current_by_schema as e join public.fields as f on f.extraction_id = e.id
                 where e.document_id = documents.id and f.status in ('needs_review', 'unclear')

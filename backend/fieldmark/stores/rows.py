@@ -205,6 +205,8 @@ class DocumentRow:
     metadata: Fields = field(default_factory=dict[str, Any])
     duplicate_of: UUID | None = None
     tags: list[Fields] = field(default_factory=list[Fields])
+    # The member who checks it.
+    assignee_id: UUID | None = None
     # The automatic proposal of an agent, as in the API. None if no proposal was requested.
     auto_create: Fields | None = None
     shown_extraction_id: UUID | None = None

@@ -272,6 +272,7 @@ class RunFilter:
     until: datetime | None = None
     schema_id: UUID | None = None
     created_by: UUID | None = None
+    assignee_id: UUID | None = None
     everyone: bool = False
     is_root: bool | None = None
 
@@ -297,6 +298,9 @@ class RunFilter:
                 where d.id = r.document_id and position(lower(%(name)s) in lower(d.filename)) > 0)
             """: self.name,
             "r.created_by = %(created_by)s": self.created_by,
+            """r.document_id in (
+                select id from public.documents where org_id = %(org)s and assignee_id = %(assignee_id)s)
+            """: self.assignee_id,
             "r.parent_run_id is null": self.is_root or None,
             "r.created_at >= %(since)s": self.since,
             "r.created_at < %(until)s": self.until,

@@ -6,6 +6,7 @@ type Schemas = components['schemas'];
 
 export type AutoCreation = Schemas['AutoCreation'];
 export type Change = Schemas['FieldChange'];
+export type Comment = Schemas['Comment'];
 export type Config = Schemas['Config'];
 export type Document = Schemas['Document'];
 export type DocumentGroup = Schemas['DocumentGroup'];

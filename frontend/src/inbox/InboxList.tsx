@@ -78,6 +78,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
       <ul ref={list} className="min-h-0 flex-1 overflow-y-auto" aria-label={t('areas.inbox')}>
         {items.map((item) => {
           const key = itemKey(item);
+          const person = item.assignee_id ?? item.created_by;
           return (
             <li key={key}>
               <button
@@ -98,9 +99,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
                         .map((one) => visibleText(one))
                         .join(' · ')}
                     </span>
-                    {item.created_by !== null && (
-                      <Avatar id={item.created_by} name={personName(item.created_by)} isAlone />
-                    )}
+                    {person !== null && <Avatar id={person} name={personName(person)} isAlone />}
                   </span>
                 </span>
               </button>
@@ -170,7 +169,8 @@ function MoreFilters({ view, onView }: FilterProps) {
   });
   const known = useQuery(knownFieldsQuery(null));
   const fields = [...new Set([...(known.data ?? []).map((one) => one.path), ...(view.field ? [view.field] : [])])];
-  const set = [view.person, view.days, view.field].filter((one) => one !== undefined).length;
+  const people = (members.data?.items ?? []).map((one) => ({ value: one.user_id, label: personName(one.user_id) }));
+  const set = [view.assignee, view.person, view.days, view.field].filter((one) => one !== undefined).length;
   return (
     <Popover
       align="end"
@@ -178,10 +178,17 @@ function MoreFilters({ view, onView }: FilterProps) {
       title={t('inbox.filters')}
       trigger={<Button kind="quiet" icon={SlidersHorizontal} aria-pressed={set > 0} label={t('inbox.filters')} />}>
       <FilterChoice
+        label={t('inbox.assignee')}
+        value={view.assignee}
+        none={t('inbox.anyone')}
+        options={people}
+        onChange={(assignee) => onView(withOnly(view, 'assignee', assignee))}
+      />
+      <FilterChoice
         label={t('inbox.person')}
         value={view.person}
         none={t('inbox.anyone')}
-        options={(members.data?.items ?? []).map((one) => ({ value: one.user_id, label: personName(one.user_id) }))}
+        options={people}
         onChange={(person) => onView(withOnly(view, 'person', person))}
       />
       <FilterChoice

@@ -7,6 +7,7 @@ import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
+import { Discussion } from '../document/discussion/Discussion';
 import { extractionQuery, problemsQuery, schemaOfQuery } from '../document/documentPageQueries';
 import { FieldState, FieldText } from '../document/fields/FieldState';
 import { type FieldRow, fieldRows, type Leaf, marksByPage } from '../document/fields/fieldTree';
@@ -101,6 +102,9 @@ export function QuestionPanel({ item, left, next, decisions, onDecided, onReview
           />
         )}
         {stored !== undefined && <AllFields rows={rows} chosen={path} />}
+        {stored !== undefined && (
+          <Discussion documentId={stored.document_id} path={path} className="mt-4 border-t border-line px-2 pt-2" />
+        )}
       </div>
       {stored !== undefined && <Foot extraction={stored} left={left} onReviewed={onReviewed} />}
     </PageAndPanel>

@@ -20,6 +20,7 @@ export const inboxQuery = (view: InboxView, limit = 50) =>
         ...(view.kind !== undefined && { kind: view.kind }),
         ...(view.schema !== undefined && { schema_id: view.schema }),
         ...(view.person !== undefined && { created_by: view.person }),
+        ...(view.assignee !== undefined && { assignee_id: view.assignee }),
         ...(view.field !== undefined && { field: view.field }),
         ...(until !== undefined && { until }),
       };

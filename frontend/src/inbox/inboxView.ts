@@ -9,17 +9,21 @@ export const KINDS = ['value', 'approval', 'suggestion', 'failed'] as const sati
 export interface InboxView {
   kind?: InboxKind;
   schema?: string;
+  /** Who uploaded or started it. */
   person?: string;
+  /** Who checks the document. */
+  assignee?: string;
   days?: number;
   field?: string;
 }
 
 export function parseInboxView(search: Record<string, unknown>): InboxView {
-  const { kind, schema, person, days, field } = search;
+  const { kind, schema, person, assignee, days, field } = search;
   return {
     ...((KINDS as readonly unknown[]).includes(kind) && { kind: kind as InboxKind }),
     ...(typeof schema === 'string' && { schema }),
     ...(typeof person === 'string' && { person }),
+    ...(typeof assignee === 'string' && { assignee }),
     ...(typeof days === 'number' && days > 0 && { days }),
     ...(typeof field === 'string' && field !== '' && { field }),
   };

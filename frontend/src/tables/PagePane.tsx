@@ -10,6 +10,7 @@ import { Kbd } from '../components/ui/Kbd';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
+import { Discussion } from '../document/discussion/Discussion';
 import { extractionQuery, problemsQuery, schemaOfQuery } from '../document/documentPageQueries';
 import { fieldRows, marksByPage } from '../document/fields/fieldTree';
 import { questionPlace, useAnswers, withAnswers } from '../document/question/answers';
@@ -280,6 +281,7 @@ function Value(props: Props & { row: ReadRow }) {
             )}
           </section>
         )}
+        <Discussion documentId={row.document_id} path={path} className="px-4 pb-3 max-sm:hidden" />
       </div>
       <Page documentId={row.document_id} page={page} box={box} chosen={chosen} marks={marks} of={path} />
     </>

@@ -37,6 +37,7 @@ import {
 } from './gridColumns';
 import { rememberSearch } from './gridPosition';
 import { groupKey } from './groupLines';
+import { RowList } from './RowList';
 import { PagePane, type PaneHandle, pane } from './PagePane';
 import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
@@ -60,6 +61,7 @@ import { ViewTabs } from './ViewTabs';
 const MAX_PAGES_SEARCHED = 20;
 const REVIEW = { id: 'table.review', keys: 'r' } as const;
 const UNDO = { id: 'table.undo', keys: 'Mod+z' } as const;
+const PHONE = 640; // pixels, as the breakpoint `sm`
 const WIDE = 704; // pixels, as in Grid.module.css
 const BESIDE = 1280; // pixels: the page has room beside the table
 const SCROLLBAR = 16; // pixels
@@ -132,6 +134,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const { isOpen, width: paneWidth } = usePersisted(pane);
   const isPaneOpen = isOpen ?? width >= BESIDE;
   const showPane = (is: boolean) => pane.set({ ...pane.get(), isOpen: is });
+  const isPhone = width < PHONE;
   const isWide = width > WIDE;
   const documentWidth = isWide ? 220 : 132;
   const all = rows.first?.columns;
@@ -362,57 +365,75 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
       ) : (
         <div className="flex min-h-0 flex-1 max-sm:min-h-80">
           <div className="min-w-0 flex-1">
-            <Grid
-              ref={grid}
-              table={table}
-              view={rowsKey}
-              label={label}
-              documentWidth={documentWidth}
-              isStatusFixed={isWide}
-              columns={columns}
-              required={required}
-              total={rows.total}
-              lines={rows.lines}
-              groups={groups}
-              groupAt={rows.groupAt}
-              isPrevious={rows.isPrevious}
-              rowAt={rows.rowAt}
-              marksAt={rows.marksAt}
-              indexOf={rows.indexOf}
-              sort={{
-                path: request.byStatus === true ? null : request.sort,
-                isDescending: request.descending === true,
-              }}
-              selection={selection}
-              canWrite={canWrite}
-              totals={foot}
-              isPaneOpen={isPaneOpen}
-              onActive={setActive}
-              onPane={showPane}
-              onAnswer={() => beside.current?.focus()}
-              onMenu={({ path }) => setMenu(path)}
-              onRange={onRange}
-              onSort={(path) => onView((before) => nextSort(before, path))}
-              onToggleGroup={(key) =>
-                setClosed((before) =>
-                  before.has(key) ? new Set([...before].filter((one) => one !== key)) : new Set([...before, key]),
-                )
-              }
-              onOpen={(row, _cell, of) => open(row, of)}
-              onEdit={edit}
-              onConfirm={confirm}
-              onDecide={(row, of, accepted) => {
-                const isSaved = edits.decide({ row, column: of }, accepted);
-                if (isSaved !== undefined) void warnIfOpen(row, of, isSaved);
-                return isSaved !== undefined;
-              }}
-              onConfirmRange={(range) => void clipboard.confirm(range)}
-              onNext={(at) => void goToNext(at)}
-              onClear={(range) => void clipboard.clear(range)}
-              onCopy={clipboard.copy}
-              onPaste={clipboard.paste}
-              onUndo={edits.undo}
-            />
+            {isPhone && groups === undefined ? (
+              <RowList
+                ref={grid}
+                label={label}
+                columns={columns}
+                total={rows.total}
+                isPrevious={rows.isPrevious}
+                rowAt={rows.rowAt}
+                selection={selection}
+                canWrite={canWrite}
+                totals={foot}
+                chosen={isPaneOpen ? active.row : -1}
+                onActive={setActive}
+                onPane={showPane}
+                onRange={onRange}
+              />
+            ) : (
+              <Grid
+                ref={grid}
+                table={table}
+                view={rowsKey}
+                label={label}
+                documentWidth={documentWidth}
+                isStatusFixed={isWide}
+                columns={columns}
+                required={required}
+                total={rows.total}
+                lines={rows.lines}
+                groups={groups}
+                groupAt={rows.groupAt}
+                isPrevious={rows.isPrevious}
+                rowAt={rows.rowAt}
+                marksAt={rows.marksAt}
+                indexOf={rows.indexOf}
+                sort={{
+                  path: request.byStatus === true ? null : request.sort,
+                  isDescending: request.descending === true,
+                }}
+                selection={selection}
+                canWrite={canWrite}
+                totals={foot}
+                isPaneOpen={isPaneOpen}
+                onActive={setActive}
+                onPane={showPane}
+                onAnswer={() => beside.current?.focus()}
+                onMenu={({ path }) => setMenu(path)}
+                onRange={onRange}
+                onSort={(path) => onView((before) => nextSort(before, path))}
+                onToggleGroup={(key) =>
+                  setClosed((before) =>
+                    before.has(key) ? new Set([...before].filter((one) => one !== key)) : new Set([...before, key]),
+                  )
+                }
+                onOpen={(row, _cell, of) => open(row, of)}
+                onEdit={edit}
+                onConfirm={confirm}
+                onDecide={(row, of, accepted) => {
+                  const isSaved = edits.decide({ row, column: of }, accepted);
+                  if (isSaved !== undefined) void warnIfOpen(row, of, isSaved);
+                  return isSaved !== undefined;
+                }}
+                onConfirmRange={(range) => void clipboard.confirm(range)}
+                onNext={(at) => void goToNext(at)}
+                onClear={(range) => void clipboard.clear(range)}
+                onCopy={clipboard.copy}
+                onPaste={clipboard.paste}
+                onUndo={edits.undo}
+              />
+            )}
           </div>
           {isPaneOpen && shownRow !== undefined && (
             <PagePane

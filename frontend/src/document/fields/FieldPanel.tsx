@@ -5,6 +5,7 @@ import type { Box, Extraction } from '../../api/types';
 import { t } from '../../shared/i18n';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import type { Mode } from '../question/Question';
+import { Discussion } from '../discussion/Discussion';
 import type { CandidateAnswer } from '../question/answers';
 import type { SchemaField } from '../schemaFields';
 import { AddField } from './AddField';
@@ -153,6 +154,9 @@ export function FieldPanel(props: Props) {
         <div className="px-3 pt-1">
           <AddField extraction={extraction} schema={schema} onAdd={(path, value) => write(path, value, undefined)} />
         </div>
+      )}
+      {extraction !== undefined && (
+        <Discussion documentId={extraction.document_id} path={chosen} className="mx-4 mt-3 border-t border-line pt-2" />
       )}
     </div>
   );
