@@ -2,7 +2,7 @@
 
     pip install '.[bench,browser]' && python frontend/screenshots.py docs/pictures
 
-They are 1280 × 800 pixels with a colour palette, at most 150 kB each.
+They are 1280 × 800 pixels with a colour palette, at most 170 kB each.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COLUMNS = [
     {"name": "total", "type": "number"},
     {"name": "currency", "type": "currency"},
 ]
-MAX_BYTES = 150_000
+MAX_BYTES = 170_000
 DEADLINE_SECONDS = 600
 
 
@@ -61,7 +61,7 @@ async def save_screenshot(page: Any, folder: Path, name: str) -> None:
     await page.wait_for_timeout(1_000)  # animations have ended
     shot = Image.open(io.BytesIO(await page.screenshot()))
     target = folder / f"{name}.png"
-    shot.convert("RGB").quantize(128).save(target, optimize=True)
+    shot.convert("RGB").quantize(256).save(target, optimize=True)
     size = target.stat().st_size
     assert size <= MAX_BYTES, f"{target.name} has {size} bytes"
     print(f"{target.name}: {size / 1000:.0f} kB")
@@ -84,16 +84,15 @@ async def take_screenshots(folder: Path) -> None:
         await page.locator("[data-page] img").first.wait_for()
         await save_screenshot(page, folder, "unmapped")
 
-        page = await open_page(at, browser, "/inbox", "light")
-        await page.get_by_role("region", name="Review").get_by_role("button").first.wait_for()
-        await page.locator("[data-page] img").first.wait_for()
-        await save_screenshot(page, folder, "inbox")
-
         stack = await fill_stack(at, "Invoices", documents)
         page = await open_page(at, browser, f"/tables/{stack}", "light")
         await page.get_by_role("row", name=FILES[1]).get_by_text("279.84").click()
         await page.get_by_role("complementary").locator("img").first.wait_for()
         await save_screenshot(page, folder, "stack")
+
+        page = await open_page(at, browser, "/inbox", "light")
+        await page.locator("[data-page] img").first.wait_for()
+        await save_screenshot(page, folder, "inbox")
 
         page = await open_page(at, browser, "/ask", "dark")
         await page.get_by_label("Your question").fill("How many invoices are over 100?")
