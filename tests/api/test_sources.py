@@ -159,6 +159,20 @@ async def test_a_changed_object_is_taken_again_and_an_unchanged_one_is_not(serve
         assert names(await documents(server.http)) == ["a.txt", "b.txt", "b.txt"] and second["taken"] == 3
 
 
+async def test_a_listing_that_ended_starts_again_from_the_first_name(serve, bucket, clone):
+    bucket.objects = {"m.txt": b"Total: 1"}
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        await add(server.http, of_bucket(bucket))
+        sql(clone.owner_url, "update sources set position = 'z'")  # a look ended there, and nothing is after it
+        async with intakes(server, 1) as (intake,):
+            for total in (0, 1):
+                (due,) = await lease(server)
+                await intake.look_at(due)
+                source = await get(server.http)
+                assert source["taken"] == total
+                await server.http.post(f"/api/sources/{source['id']}/check")
+
+
 async def test_an_object_that_changes_while_it_is_taken_is_taken_as_it_is_then(serve, bucket):
     bucket.objects = {"a.txt": b"Total: 1"}
 

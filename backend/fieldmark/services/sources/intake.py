@@ -190,8 +190,8 @@ class Intake:
                     skipped = []
             if page:
                 position = page[-1].name
-            if skipped or page:
-                await self._record(source, skipped, position if has_more else None)
+            # (Also after an empty page: the next listing starts from the first name.)
+            await self._record(source, skipped, position if has_more else None)
         return True
 
     def _skip_reason(self, found: BucketObject) -> str | None:
