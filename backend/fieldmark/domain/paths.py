@@ -110,6 +110,16 @@ def child_name(parent: str, step: str | int | Each) -> str:
     return parent + step.value if isinstance(step, Each) else names.child_name(parent, step)
 
 
+def shared_lists(pattern: Pattern, other: Pattern) -> int:
+    """Return the number of list levels that two patterns share. `items[].total` and `items[].name` share 1."""
+    shared = 0
+    for step, other_step in zip(pattern, other, strict=False):
+        if step != other_step:
+            break
+        shared += not isinstance(step, str)
+    return shared
+
+
 def to_sql(steps: Sequence[str | int]) -> list[str]:
     """Return the path as a SQL `text[]`. SQL functions distinguish keys from indexes by the value at each step."""
     return [str(step) for step in steps]

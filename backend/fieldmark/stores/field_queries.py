@@ -389,7 +389,8 @@ _BY_TAG: Final[LiteralString] = f"""
 def _cells(query: FieldQuery, aggregated: Sequence[_QueriedPath]) -> Composed:
     """Select the figures of each group. A value belongs to the group whose key is in the same list items, for the
     lists that both paths share."""
-    group_path = query.group_by.path if query.group_by is not None else None
+    path = query.group_by.path if query.group_by is not None else None
+    group = () if path is None else paths.parse_pattern(path)
     parts = [
         SQL(
             """select k.key, f.number, f.kind, f.currency, count(*) as n, sum(f.amount) as total,
@@ -398,7 +399,7 @@ def _cells(query: FieldQuery, aggregated: Sequence[_QueriedPath]) -> Composed:
                left join (select distinct document_id, at[:{shared}] as of_items, key from keyed) as k
                  on k.document_id = f.document_id and k.of_items = f.of_items
                group by k.key, f.number, f.kind, f.currency"""
-        ).format(shared=_shared_lists(one.path, group_path), number=one.number)
+        ).format(shared=paths.shared_lists(paths.parse_pattern(one.path), group), number=one.number)
         for one in aggregated
     ]
     nothing = SQL(
@@ -407,16 +408,6 @@ def _cells(query: FieldQuery, aggregated: Sequence[_QueriedPath]) -> Composed:
              null::date as first, null::date as last where false"""
     )
     return SQL(" union all ").join(parts) if parts else Composed([nothing])
-
-
-def _shared_lists(path: str, other: str | None) -> int:
-    """Return the number of list levels two paths share. `items[].total` and `items[].name` share 1."""
-    shared = 0
-    for step, other_step in zip(paths.parse_pattern(path), paths.parse_pattern(other) if other else (), strict=False):
-        if step != other_step:
-            break
-        shared += not isinstance(step, str)
-    return shared
 
 
 def _sizes(group_by: GroupBy | None) -> SQL:

@@ -505,7 +505,7 @@ def _row_status(table: Table, row: LiteralString, parameters: Parameters) -> Com
 def _values_of_row(table: Table, pattern: Pattern, row: LiteralString, parameters: Parameters) -> Composed:
     """Return the values `v` at a pattern in the row of the alias `row`. If it has at most one, it is looked up by the
     row: all values at the pattern, for each row, would be the square of a long list."""
-    levels = _shared_levels(table.row_pattern, pattern)
+    levels = paths.shared_lists(table.row_pattern, pattern)
     shared = parameters.add(levels, "integer")
     if table.rows is None or levels < sum(not isinstance(step, str) for step in pattern):
         return SQL(f"{{}} as v where v.indexes[:{{}}] = {row}.indexes[:{{}}]").format(
@@ -577,15 +577,6 @@ def _cells(table: Table, columns: Sequence[str], row: LiteralString, parameters:
 
 def _stale(table: Table) -> Jsonb:
     return Jsonb({str(revid): list(names) for revid, names in table.stale.items()})
-
-
-def _shared_levels(row: Pattern, other: Pattern) -> int:
-    shared = 0
-    for step, other_step in zip(row, other, strict=False):
-        if step != other_step:
-            break
-        shared += not isinstance(step, str)
-    return shared
 
 
 def _sort_value(table: Table, query: TableQuery, parameters: Parameters) -> Composed:
