@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID, uuid4
@@ -238,6 +239,70 @@ async def test_a_failed_delivery_is_sent_again_with_the_same_id(serve, receiver,
         assert len({headers["webhook-id"] for headers, _ in receiver.got}) == 1
 
 
+@asynccontextmanager
+async def raw_receiver(answer: bytes, more: bytes = b"") -> AsyncIterator[str]:
+    """Yield the address of a receiver that sends `answer`, then `more` again and again, and never closes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            while True:
+                await writer.drain()
+                await asyncio.sleep(0.001)
+                writer.write(more)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "more", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"4\r\nmore\r\n" * 5000, ("delivered", 200, None)),
+        (b"HTTP/1.1 500 No\r\ncontent-length: 999999999\r\n\r\n", b"x" * 50_000, ("pending", 500, "refused")),
+        (b"HTTP/1.1 200 OK\r\n", b"a: b\r\n" * 5000, ("pending", None, "unreachable")),
+    ],
+    ids=["endless body", "endless refusal", "endless headers"],
+)
+async def test_of_an_endless_answer_only_the_status_counts(serve, answer, more, expected):
+    async with raw_receiver(answer, more) as url, serve(**LOOPBACK) as server:
+        webhook = await create_webhook(server.http, url)
+        await server.http.post(f"/api/webhooks/{webhook['id']}/test")
+
+        async def is_attempted() -> bool:
+            found = await deliveries(server.http, webhook)
+            return bool(found) and (found[0]["http_status"] or found[0]["error_code"]) is not None
+
+        await until(is_attempted)
+        (sent,) = await deliveries(server.http, webhook)
+        assert (sent["status"], sent["http_status"], sent["error_code"]) == expected
+
+
+@pytest.mark.long
+async def test_a_silent_receiver_times_out_and_delays_no_other_organisation(serve, receiver):
+    async with raw_receiver(b"") as silent, serve(**LOOPBACK) as server:
+        slow = await create_webhook(server.http, silent)
+        for _ in range(30):
+            await server.http.post(f"/api/webhooks/{slow['id']}/test")
+        async with server.client() as other:
+            webhook = await create_webhook(other, receiver.url)
+            await other.post(f"/api/webhooks/{webhook['id']}/test")
+            await until(lambda: len(receiver.got) == 1)
+        found = await deliveries(server.http, slow)
+        assert {one["status"] for one in found} == {"pending"}
+
+        async def is_timed_out() -> bool:
+            return "timeout" in {one["error_code"] for one in await deliveries(server.http, slow)}
+
+        await until(is_timed_out)
+
+
 async def test_a_replaced_secret_signs_beside_the_new_one_for_a_day(serve, receiver, clone):
     async with serve(**LOOPBACK) as server:
         old = await create_webhook(server.http, receiver.url)
@@ -343,7 +408,8 @@ async def test_a_callback_gets_the_changes_of_its_run_only(serve, receiver, is_u
             run = made.json()["run_id"]
             await member.post("/api/agent/extract", json={"document_id": made.json().get("id") or document["id"]})
 
-            await until(lambda: "run.completed" in {event["type"] for event in receiver.events()})
+            completed = ("run.completed", run)
+            await until(lambda: completed in {(one["type"], one["data"]["run_id"]) for one in receiver.events()})
             for headers, body in receiver.got:
                 assert Webhook(secret).verify(body, headers)
             runs = {event["data"]["run_id"] for event in receiver.events()}

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from fieldmark.offline_model.messages import call, text
+from fieldmark.services.schema_templates import schema_templates
 from fieldmark.testing.script import Script, repeat_forever
 
 pytestmark = pytest.mark.anyio
@@ -14,6 +15,21 @@ pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}}
 EXTENDED_SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}, "number": {"type": "string"}}}
 HOSTILE = "[bold red]<b>x"
+
+
+async def test_a_schema_is_made_from_a_template(commands):
+    async with commands(Script([])) as fieldmark:
+        made = await fieldmark.run("schema", "push", "--template", "purchase order")
+        assert made.code == 0, made.err
+        shown = await fieldmark.run("schema", "show", "purchase order", "--json")
+        templates = {one.name: one.schema for one in schema_templates()}
+        assert json.loads(shown.out)["schema"] == templates["purchase_order"]
+        named = await fieldmark.run("schema", "push", "--template", "invoice", "--name", "Bills")
+        assert named.code == 0 and (await fieldmark.run("schema", "show", "Bills")).code == 0
+        assert (await fieldmark.run("schema", "push", "--template", "nothing")).code == 1
+        file = fieldmark.file("{}", "a.json")
+        for wrong in ((), (file, "--template", "invoice")):
+            assert (await fieldmark.run("schema", "push", *wrong)).code == 2
 
 
 async def test_schema_is_pushed_listed_and_shown_by_version(commands):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Path, Query
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
@@ -27,6 +27,7 @@ from fieldmark.api.shared_types import (
 from fieldmark.domain.retry import retry_while_stale
 from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import SchemaPrompt
+from fieldmark.services.schema_templates import SchemaTemplate, schema_templates
 from fieldmark.services.schemas import check
 from fieldmark.stores.library import GREY, NamedItems, PromptText, VersionedItems, prompts, schemas, tags
 from fieldmark.stores.paging import ListPage, NumberedListPage
@@ -190,6 +191,18 @@ def _add_version_routes(kind: str, items: VersionedItems[Any, Any], list_model: 
         tags=[f"{kind}s"],
         description=f"List the versions of a {kind}, newest first.",
     )
+
+
+class Templates(BaseModel):
+    """The templates, by name."""
+
+    items: list[SchemaTemplate]
+
+
+@router.get("/schema_templates", tags=["schemas"])
+async def list_schema_templates(_: TheScope) -> Templates:
+    """List schemas for usual documents, with rules and a sample each. Store one with `POST /api/schemas`."""
+    return Templates(items=list(schema_templates()))
 
 
 @router.post("/schemas", status_code=201, tags=["schemas"])

@@ -12,7 +12,7 @@ _SCOPES_BY_AREA = {
     "search": (Permission.DOCUMENTS_READ, None),
     "extractions": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),
     **dict.fromkeys(
-        ("schemas", "schema_versions", "prompts", "prompt_versions", "tags"),
+        ("schemas", "schema_versions", "schema_templates", "prompts", "prompt_versions", "tags"),
         (Permission.SCHEMAS_READ, Permission.SCHEMAS_WRITE),
     ),
     "stacks": (Permission.EXTRACTIONS_READ, Permission.EXTRACTIONS_WRITE),

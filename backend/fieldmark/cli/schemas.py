@@ -58,13 +58,23 @@ def show_schema(
 @command()
 def push_schema(
     target: Target,
-    file: Annotated[Path, typer.Argument(help="A JSON Schema.")],
-    name: Annotated[str | None, typer.Option(help="The schema's name. Default: the file's name.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="A JSON Schema.")] = None,
+    name: Annotated[str | None, typer.Option(help="The schema's name. Default: the file's or template's name.")] = None,
+    template: Annotated[
+        str | None, typer.Option(help="Store this template instead of a file: invoice, receipt, contract …")
+    ] = None,
 ) -> None:
     """Store a schema, or a new version if the name exists. Prints the version id."""
-    text = read_schema(file)
-    wanted = file.stem.removesuffix(".schema") if name is None else name
-    made, before = run_with_client(target, lambda client: _push(client, wanted, text))
+    if (file is None) == (template is None):
+        raise typer.BadParameter("Give either a file or --template.")
+    text = None if file is None else read_schema(file)
+    own_name = (template or "").replace("_", " ") if file is None else file.stem.removesuffix(".schema")
+
+    async def push(client: Client) -> tuple[dict[str, Any], int | None]:
+        shown = text if template is None else await _template(client, template)
+        return await _push(client, name or own_name, shown)
+
+    made, before = run_with_client(target, push)
     if print_json(target, made):
         return
     typer.echo(made["schema_revid"])
@@ -107,6 +117,16 @@ async def _version(client: Client, name: str, number: int | None) -> dict[str, A
             exit_with(f"{found['name']} has no version {number}. The latest is {found['number']}.", FAILED)
         found = items[0]
     return await client.get(f"/api/schema_versions/{found['schema_revid']}")
+
+
+async def _template(client: Client, name: str) -> object:
+    """Return the schema of a template. Ends the command if there is none of this name."""
+    templates = {one["name"]: one["schema"] for one in (await client.get("/api/schema_templates"))["items"]}
+    if (found := templates.get(name.replace(" ", "_"))) is None:
+        exit_with(
+            f"There is no template {name!r}. There are: {list_names(list(templates), characters=300, most=20)}.", FAILED
+        )
+    return found
 
 
 async def _push(client: Client, name: str, text: object) -> tuple[dict[str, Any], int | None]:

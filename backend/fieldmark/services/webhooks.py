@@ -28,6 +28,9 @@ RETRY_AFTER: Final = tuple(timedelta(seconds=seconds) for seconds in (5, 30, 120
 SECONDS: Final = 15.0
 """Time limit of an attempt, from resolving the name to the response's status. Its body is not read."""
 
+_NEXT_SECONDS: Final = 1.0
+"""How long the next deliveries wait at most for one that is being sent to end."""
+
 _LEASE: Final = timedelta(seconds=60)
 _MOST_AT_ONCE: Final = 64
 _MOST_AT_ONCE_FOR_ONE: Final = 8
@@ -67,17 +70,22 @@ class Sender:
         self._sending: dict[asyncio.Task[None], UUID] = {}
 
     async def send_due(self) -> None:
-        """Publish what was committed, and start to send what is due. Does not wait for the receivers."""
-        free = _MOST_AT_ONCE - len(self._sending)
-        counts = Counter(self._sending.values())
-        busy = [org for org, number in counts.items() if number >= _MOST_AT_ONCE_FOR_ONE]
-        async with self._database.as_service() as conn:
-            await changes.publish(conn)
-            due = await webhooks.lease_due(conn, free, busy, _LEASE) if free else []
-        for delivery in due:
-            task = asyncio.create_task(self._send(delivery), name="webhook")
-            self._sending[task] = delivery.org_id
-            task.add_done_callback(lambda ended: self._sending.pop(ended, None))
+        """Publish what was committed, and send what is due. Does not wait for slow receivers: what they have not
+        answered is sent further while this is called again."""
+        while True:
+            free = _MOST_AT_ONCE - len(self._sending)
+            counts = Counter(self._sending.values())
+            busy = [org for org, number in counts.items() if number >= _MOST_AT_ONCE_FOR_ONE]
+            async with self._database.as_service() as conn:
+                await changes.publish(conn)
+                due = await webhooks.lease_due(conn, free, busy, _LEASE) if free else []
+            if not due:
+                return
+            for delivery in due:
+                task = asyncio.create_task(self._send(delivery), name="webhook")
+                self._sending[task] = delivery.org_id
+                task.add_done_callback(lambda ended: self._sending.pop(ended, None))
+            await asyncio.wait(tuple(self._sending), timeout=_NEXT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def aclose(self) -> None:
         """Stop sending. What was not reported is sent again when its lease ends."""

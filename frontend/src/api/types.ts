@@ -57,6 +57,7 @@ export type ColumnsChanged = Schemas['ColumnsChanged'];
 export type Source = Schemas['Source'];
 export type ShownChange = Schemas['ShownChange'];
 export type SearchHit = Schemas['Hit'];
+export type UploadRule = Schemas['Rule'];
 export type Tag = Schemas['Tag'];
 export type Thread = Schemas['Thread'];
 export type ThreadSummary = Schemas['ThreadSummary'];

@@ -18,6 +18,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
 import { Select } from '../components/ui/Select';
 import { usePersonName } from '../session/people';
+import { StorageWarning } from '../settings/StorageUse';
 import { useCanWrite } from '../session/role';
 import { formatBytes, formatDays, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -84,6 +85,7 @@ export function DocumentsPage() {
           </Button>
         )}
       </div>
+      <StorageWarning />
       <Uploads />
       {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
       {listed.isPending ? (

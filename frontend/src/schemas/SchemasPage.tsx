@@ -18,6 +18,7 @@ import { Select } from '../components/ui/Select';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Tabs } from '../components/ui/Tabs';
 import { toast } from '../components/ui/Toast';
+import en from '../locales/en.json';
 import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -28,7 +29,14 @@ import { tablesQuery } from '../tables/tableQueries';
 import { DraftPanel } from './DraftPanel';
 import { FieldsEditor } from './FieldsEditor';
 import { rowsOf, type Shape } from './schemaModel';
-import { examplesQuery, filledQuery, promptsOfQuery, schemaQuery, schemasListQuery } from './schemaQueries';
+import {
+  examplesQuery,
+  filledQuery,
+  promptsOfQuery,
+  schemaQuery,
+  schemasListQuery,
+  templatesQuery,
+} from './schemaQueries';
 import { PromptsTab, UsedTab, VersionsTab } from './SchemaTabs';
 
 const schemaRoute = getRouteApi('/schemas/$schemaId');
@@ -298,16 +306,39 @@ interface NameFormProps {
 }
 
 function CreateDialog({ onClose }: { onClose: () => void }) {
+  const templates = useQuery(templatesQuery).data ?? [];
+  const [chosen, setChosen] = useState('');
+  const schema = templates.find((one) => one.name === chosen)?.schema ?? EMPTY;
   const create = useChange(
-    (name: string) => dataOf(api.POST('/api/schemas', { body: { name, schema: EMPTY } })),
+    (name: string) => dataOf(api.POST('/api/schemas', { body: { name, schema } })),
     onClose,
     (made) => (made as { id: string }).id,
   );
   return (
     <Dialog title={t('schemas.create')} open onClose={onClose}>
-      <NameForm name="" label={t('schemas.create')} {...stateOf(create)} onSave={create.mutate} onClose={onClose} />
+      <Field label={t('schemas.template')}>
+        <Select
+          value={chosen}
+          options={['', ...templates.map(({ name }) => name)].map((value) => ({ value, label: templateText(value) }))}
+          onChange={setChosen}
+        />
+      </Field>
+      <NameForm
+        key={chosen}
+        name={chosen === '' ? '' : templateText(chosen)}
+        label={t('schemas.create')}
+        {...stateOf(create)}
+        onSave={create.mutate}
+        onClose={onClose}
+      />
     </Dialog>
   );
+}
+
+function templateText(name: string): string {
+  const texts: Readonly<Record<string, unknown>> = en.schemas.templates;
+  if (name === '') return t('schemas.noTemplate');
+  return Object.hasOwn(texts, name) ? t(`schemas.templates.${name as keyof typeof en.schemas.templates}`) : name;
 }
 
 function RenameDialog({ id, name, onClose }: { id: string; name: string; onClose: () => void }) {

@@ -16,6 +16,13 @@ export const schemasListQuery = queryOptions({
     (await dataOf(api.GET('/api/schemas', { params: { query: { limit: LIMIT } }, signal }))).items,
 });
 
+/** Schemas for usual documents, to start from. */
+export const templatesQuery = queryOptions({
+  queryKey: ['schemas', 'templates'],
+  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/schema_templates', { signal }))).items,
+  staleTime: Infinity,
+});
+
 export const schemaQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', 'one', schemaId],

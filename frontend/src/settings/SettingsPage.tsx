@@ -15,6 +15,8 @@ import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
 import { Sources } from './Sources';
 import { Spending } from './Spending';
+import { StorageUse } from './StorageUse';
+import { UploadRules } from './UploadRules';
 import { Webhooks } from './Webhooks';
 
 type PageProps = { organisation: Organisation; isOwner: boolean };
@@ -27,7 +29,11 @@ export function SettingsPage() {
           <Section id="organisation">
             <OrganisationSettings organisation={organisation} isOwner={isOwner} />
           </Section>
+          <Section id="rules">
+            <UploadRules organisation={organisation} isOwner={isOwner} />
+          </Section>
           <Section id="usage">
+            <StorageUse />
             <Spending />
           </Section>
           {isOwner && (
@@ -97,7 +103,7 @@ function Section({
   id,
   children,
 }: {
-  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage' | 'sources' | 'webhooks';
+  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage' | 'rules' | 'sources' | 'webhooks';
   children: ReactNode;
 }) {
   return (

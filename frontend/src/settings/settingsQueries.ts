@@ -54,6 +54,24 @@ export const monthsQuery = queryOptions({
   staleTime: 60_000,
 });
 
+export const storageQuery = queryOptions({
+  queryKey: ['usage', 'storage'],
+  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/usage', { signal }))).storage,
+  staleTime: 30_000,
+});
+
+export const uploadRulesQuery = (organisationId: string) =>
+  queryOptions({
+    queryKey: ['organisation', organisationId, 'upload rules'],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/organisations/{organisation_id}/upload_rules', {
+          params: { path: { organisation_id: organisationId } },
+          signal,
+        }),
+      ),
+  });
+
 export const webhooksQuery = queryOptions({
   queryKey: ['webhooks'],
   queryFn: ({ signal }) => dataOf(api.GET('/api/webhooks', { signal })),
