@@ -31,11 +31,15 @@ from fieldmark.stores.document_filters import (
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import ReasonField, Schema, StatusField, large_rows, value_of
 
-# A document's current extraction under any version of the schema, complete or not.
+# A document's current extraction under any version of the schema, complete or not. (Selects as the view
+# private.schema_extractions does; through the view, the selection of 10,000 rows took 1.2 times as long.)
 _SCHEMA: Final[LiteralString] = """
-  select e.id, e.document_id, e.document_type, e.status, e.schema_revid, e.review_count, d.created_at
-  from private.schema_extractions as e join public.documents as d on d.id = e.document_id
-  where e.schema_id = {schema_id} and e.precedence < 2"""
+  select distinct on (e.document_id) e.id, e.document_id, e.document_type, e.status, e.schema_revid, e.review_count,
+    d.created_at
+  from public.schema_versions as s join public.extractions as e on e.schema_revid = s.id
+  join public.documents as d on d.id = e.document_id
+  where s.schema_id = {schema_id} and e.precedence < 2
+  order by e.document_id, e.precedence, e.created_at desc, e.id desc"""
 # The documents of a stack, each with its extraction under the stack's schema, if it has one. Duplicates have none.
 _STACK: Final[LiteralString] = """
   select e.id, s.document_id, e.document_type, e.status, e.schema_revid, e.review_count, s.uploaded_at as created_at
