@@ -756,16 +756,6 @@ grant update (status, error, error_code, warnings, media_type, byte_size, conten
   pages_read, pages_to_read, external_id, metadata, extract_when_read, extract_revid)
   on public.documents to authenticated;
 
--- Documents with the same bytes as one that was uploaded earlier: the first of these. (In stacks the first that was added
--- counts: private.stack_copies.)
-create view private.duplicates with (security_invoker = true) as
-  select d.id as document_id, first.id as duplicate_of, first.filename
-  from public.documents as d cross join lateral (
-    select id, filename from public.documents as o
-    where o.org_id = d.org_id and o.content_sha256 = d.content_sha256 and (o.created_at, o.id) < (d.created_at, d.id)
-    order by o.created_at, o.id limit 1) as first;
-grant select on private.duplicates to authenticated;
-
 create table public.document_pages (
   document_id uuid not null,
   org_id uuid not null,

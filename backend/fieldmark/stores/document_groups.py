@@ -8,6 +8,7 @@ from uuid import UUID
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import DocumentStatus
+from fieldmark.stores.documents import FIRST_COPY
 from fieldmark.stores.rows import fetch_all
 
 _MAX_TABLES = 50
@@ -51,7 +52,7 @@ async def with_enclosed(conn: Connection, org_id: UUID, document_ids: Sequence[U
     return await fetch_all(
         conn,
         GroupedDocument,
-        """with recursive wanted as (
+        f"""with recursive wanted as (
              select d.id, array[g.number] as place from public.documents as d
              join unnest(%s::uuid[]) with ordinality as g (id, number) using (id) where d.org_id = %s
              union all
@@ -59,10 +60,10 @@ async def with_enclosed(conn: Connection, org_id: UUID, document_ids: Sequence[U
              join public.documents as d on d.parent_document_id = w.id
            )
            select d.id, d.filename, d.status, d.media_type, d.page_count, d.error, d.error_code,
-             first.duplicate_of, first.filename as original
+             first.id as duplicate_of, first.filename as original
            from (select id, min(place) as place from wanted group by id) as w
            join public.documents as d using (id)
-           left join private.duplicates as first on first.document_id = d.id
+           left join public.documents as first on first.id = ({FIRST_COPY.format(document="d")})
            order by w.place""",
         (list(document_ids), org_id),
     )

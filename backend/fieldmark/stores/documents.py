@@ -39,12 +39,18 @@ _STAGE: LiteralString = """(case documents.status when 'reading' then 'processin
     documents.extraction_stage) end)"""
 """Computes the `DocumentStage` of a row of documents."""
 
+FIRST_COPY: LiteralString = """select first.id from public.documents as first
+  where first.org_id = {document}.org_id and first.content_sha256 = {document}.content_sha256
+    and (first.created_at, first.id) < ({document}.created_at, {document}.id)
+  order by first.created_at, first.id limit 1"""
+"""Selects the first upload of a document's bytes, unless it is the document. (Not a view: a row that is inserted has to
+be asked before other statements see it. In stacks the first copy that was added counts: private.stack_copies.)"""
 
 _COLUMNS = (
     "id, filename, media_type, byte_size, page_count, status, error, error_code, parent_document_id, created_at, "
     "created_by, assignee_id, "
     "storage_path, unlocked_path, content_sha256, external_id, metadata, "
-    "(select duplicate_of from private.duplicates where document_id = documents.id) as duplicate_of, "
+    f"({FIRST_COPY.format(document='documents')}) as duplicate_of, "
     "(select jsonb_build_object('status', a.status, 'schema_revid', a.schema_revid, 'prompt_revid', a.prompt_revid, "
     "'extraction_id', a.extraction_id, 'run_id', a.run_id, 'error', a.error, 'matched', a.matched, "
     "'error_code', case when a.status = 'failed' then coalesce(r.error_code, case r.status when 'completed' "
