@@ -19,7 +19,8 @@ pytestmark = pytest.mark.anyio
 DOCUMENT_KEYS = [
     *("id", "filename", "media_type", "byte_size", "content_sha256", "external_id", "metadata"),
     *("page_count", "status", "error", "error_code"),
-    *("parent_document_id", "duplicate_of", "tags", "created_at", "created_by", "auto_create", "shown_extraction_id"),
+    *("parent_document_id", "duplicate_of", "tags", "created_at", "created_by"),
+    *("assignee_id", "auto_create", "shown_extraction_id"),
     *("stage", "to_review"),
 ]
 
