@@ -18,7 +18,7 @@ FIRST_LOAD = 220_000
 def test_first_load_is_small_and_has_no_inline_script(built_page):
     page = (UI_FOLDER / "index.html").read_text()
     # The first load of the document list: the page's own files, and the chunk of that area.
-    first = re.findall(r'(?:src|href)="/(assets/[^"]+)"', page)
+    first = re.findall(r'(?:src|href)="\./(assets/[^"]+)"', page)
     area = [path.relative_to(UI_FOLDER).as_posix() for path in UI_FOLDER.glob("assets/DocumentsPage-*")]
     assert len(first) >= 3 and len(area) >= 1
     sizes = {name: len(gzip.compress((UI_FOLDER / name).read_bytes())) for name in {*first, *area}}

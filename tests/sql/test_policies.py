@@ -266,7 +266,6 @@ PRIVILEGES = {
     "current_extractions": {"select": True},
     "private.current_by_schema": {"select": True},
     "private.document_activities": {"select": True},
-    "private.duplicates": {"select": True},
     "private.schema_extractions": {"select": True},
     "private.stack_copies": {"select": True},
     "stacks": {"select": True, "insert": "id org_id user_id name", "update": "name"},

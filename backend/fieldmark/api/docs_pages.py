@@ -61,5 +61,5 @@ def _line(address: str, page: str) -> str:
     """Return an entry of the list: the title, and the first sentence below it."""
     title, _, rest = page.removeprefix("# ").partition("\n")
     paragraph = rest.strip().partition("\n\n")[0].replace("\n", " ")
-    about = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", re.split(r"(?<=\.) ", paragraph)[0])
+    about = re.sub(r"\[([^][]*)\]\([^()]*\)", r"\1", re.split(r"(?<=\.) ", paragraph)[0])
     return f"- [{title}]({address}): {about}"

@@ -45,8 +45,8 @@ class NewSource(RequestBody):
             min_length=1,
             max_length=2000,
             pattern=STORABLE,
-            description="`https://host/bucket` of S3-compatible storage, or `imaps://host` of a mailbox. A private "
-            "address is refused.",
+            description="Of a bucket in S3-compatible storage, with its host, or of a mailbox. A private address is "
+            "refused.",
             examples=["https://s3.eu-central-1.amazonaws.com/invoices", "imaps://imap.example.com"],
         ),
     ]

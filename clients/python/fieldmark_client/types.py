@@ -26,6 +26,7 @@ class Document(TypedDict):
     tags: list[dict[str, Any]]
     created_at: str
     created_by: str | None
+    assignee_id: str | None
     auto_create: dict[str, Any] | None
     shown_extraction_id: str | None
     stage: str
