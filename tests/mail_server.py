@@ -77,6 +77,7 @@ class MailServer:
 
     def set_password(self, password: str) -> None:
         (self.root / "passwords").write_text(f"{USER}:{{PLAIN}}{password}\n")
+        time.sleep(1.1)  # Dovecot looks at the file once a second
 
     def renumber(self) -> None:
         """Give all mails new numbers, with another UIDVALIDITY."""

@@ -153,4 +153,4 @@ async def test_revoked_session_ends_in_every_tab(serve, browsing):
         for one in (window, other):
             await one.page.get_by_label("Link or token").wait_for()
             assert "secret.txt" not in await one.page.content()
-        await page.get_by_text(label("errors.key_revoked")).wait_for()
+            await one.page.get_by_text(label("errors.key_revoked")).wait_for()

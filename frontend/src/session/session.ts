@@ -19,7 +19,7 @@ const SIGNED_OUT: Session = { token: null, organisationId: null, ended: null };
 const store = persisted<Session>('fieldmark.session', (stored) => {
   const saved = (stored ?? {}) as Partial<Session>;
   const text = (value: unknown) => (typeof value === 'string' ? value : null);
-  return { token: text(saved.token), organisationId: text(saved.organisationId), ended: null };
+  return { token: text(saved.token), organisationId: text(saved.organisationId), ended: text(saved.ended) };
 });
 
 const listeners = new Set<() => void>();
