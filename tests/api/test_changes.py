@@ -6,7 +6,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID, uuid4
@@ -18,6 +19,8 @@ from members import create_org, new_member
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from extraction_case import sql, until
+from fieldmark.services.webhooks import Sender
+from fieldmark.stores import changes, webhooks
 from http_stub import http_stub
 
 pytestmark = pytest.mark.anyio
@@ -301,6 +304,28 @@ async def test_a_silent_receiver_times_out_and_delays_no_other_organisation(serv
             return "timeout" in {one["error_code"] for one in await deliveries(server.http, slow)}
 
         await until(is_timed_out)
+
+
+async def test_a_delivery_of_a_worker_that_died_is_sent_by_another_when_its_lease_ends(serve, receiver, clone):
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        webhook = await create_webhook(server.http, receiver.url)
+        await server.http.post(f"/api/webhooks/{webhook['id']}/test")
+        database = server.runtime.database
+        async with aclosing(Sender(database, server.runtime.settings.private_networks)) as sender:
+            async with database.as_service() as conn:
+                await changes.publish(conn)
+                (leased,) = await webhooks.lease_due(conn, 9, [], timedelta(seconds=60))
+            await sender.send_due()
+            assert receiver.got == []
+            sql(clone.owner_url, "update webhook_deliveries set due_at = due_at - interval '60 seconds'")
+            await sender.send_due()
+
+            async def is_delivered() -> bool:
+                return [one["status"] for one in await deliveries(server.http, webhook)] == ["delivered"]
+
+            await until(is_delivered)
+        ((headers, _),) = receiver.got
+        assert headers["webhook-id"] == str(leased.change_id)
 
 
 async def test_a_replaced_secret_signs_beside_the_new_one_for_a_day(serve, receiver, clone):
