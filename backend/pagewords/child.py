@@ -7,6 +7,7 @@ Everything that jobs need was loaded before this process was forked. It is locke
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import math
@@ -28,7 +29,7 @@ from pagewords.drawing import crop_and_resize, draw_text_page, image_png, png
 from pagewords.einvoice import read_attachments, read_einvoice
 from pagewords.enclosed import Container, unpack
 from pagewords.encoding import detect_code_page
-from pagewords.errors import Damaged, NoSuchPage, OverLimit, PagewordsError, Unsupported
+from pagewords.errors import Damaged, NoSuchPage, NotInstalled, OverLimit, PagewordsError, Unsupported
 from pagewords.image import Images
 from pagewords.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_from_json
 from pagewords.mail import read_mail, read_msg
@@ -106,7 +107,8 @@ def load(*, ocr: bool) -> None:
     if ocr:
         from pagewords.ocr import Ocr
 
-        _loaded.append(Ocr())
+        with contextlib.suppress(ImportError):  # each job then raises NotInstalled
+            _loaded.append(Ocr())
 
 
 def main(parent: int) -> None:
@@ -248,6 +250,10 @@ def _read_layers(data: bytes, limits: Limits) -> tuple[Reading, list[bytes]]:
 def _recognise(data: bytes, kind: str, number: int, limits: Limits) -> Page:
     from pagewords.ocr import DPI, LONGEST_SIDE
 
+    if not _loaded:
+        raise NotInstalled(
+            "The page has no text of its own, and this installation has no OCR. Install rapidocr and onnxruntime."
+        )
     (ocr,) = _loaded
     if kind == sniff.PDF:
         pdf = Pdf(data, limits)

@@ -41,6 +41,12 @@ class Unsupported(Unreadable):
     code = "unsupported"
 
 
+class NotInstalled(Unreadable):
+    """Reading the file needs OCR, and its packages are not installed."""
+
+    code = "not_installed"
+
+
 class NoSuchPage(PagewordsError):
     """The page, or a file type with pages, does not exist."""
 

@@ -24,6 +24,7 @@ from pagewords.errors import (
     Damaged,
     NoSuchPage,
     NoText,
+    NotInstalled,
     OverLimit,
     PagewordsError,
     PasswordProtected,
@@ -50,7 +51,8 @@ MAX_LOST_READERS: Final = 3
 
 # The errors that the child may report. Any other code becomes Unreadable.
 _ERRORS: dict[str, type[PagewordsError]] = {
-    error.code: error for error in (Damaged, NoText, NoSuchPage, OverLimit, PasswordProtected, Unsupported, WrongType)
+    error.code: error
+    for error in (Damaged, NotInstalled, NoText, NoSuchPage, OverLimit, PasswordProtected, Unsupported, WrongType)
 }
 # OCR uses a whole core, so pages queue for one, first come first served. A semaphore belongs to its event loop.
 _ocr_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()

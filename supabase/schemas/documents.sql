@@ -25,7 +25,7 @@ create table public.documents (
   error text,
   error_code text check (error_code in (
     'password', 'damaged', 'wrong_type', 'no_text', 'over_limit', 'unsupported', 'unreadable', 'not_found', 'too_large',
-    'quota_exceeded'
+    'quota_exceeded', 'not_installed'
   )),
   check (error is not null or error_code is null),
   -- [{code, page, count, excerpt}, …]: what could not be read, or not well. `page` is null for the whole file;

@@ -97,6 +97,7 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
             "model",
             "tokens",
             "sandbox",
+            "ocr",
             "isolation",
         }
         assert {name for name, one in found.items() if one["state"] == "ok"} >= {
@@ -105,6 +106,7 @@ async def test_doctor_reports_problems_and_fixes(local_commands):
             "disk",
             "files",
             "sandbox",
+            "ocr",
         }
         assert found["model"]["state"] == "warning" and "ANTHROPIC_API_KEY" in found["model"]["fix"]
 

@@ -107,7 +107,7 @@ async def _check_local_service(settings: Settings) -> list[Check]:
     checks = [Check("settings", State.OK, f"Valid. Home: {settings.home}")]
     checks += [check async for check in _check_runtime(settings)]
     checks += await asyncio.gather(_model(settings), _tokens(settings))
-    return [*checks, await _reader(), _isolation()]
+    return [*checks, *await _readers(), _isolation()]
 
 
 async def _check_runtime(settings: Settings) -> AsyncIterator[Check]:
@@ -221,18 +221,32 @@ async def _tokens(settings: Settings) -> Check:
     return Check("tokens", State.FAILED, found, "Switch the project to signing keys, or set SUPABASE_JWT_SECRET.")
 
 
-async def _reader() -> Check:
-    """Check the sandbox by reading a file in it."""
-    from pagewords import Limits, PagewordsError, read_file
+async def _readers() -> list[Check]:
+    """Check the sandbox and OCR by reading a text and a picture of it."""
+    from PIL import Image, ImageDraw, ImageFont
 
+    text = "Total: 10.00 EUR"
+    picture = Image.new("L", (400, 100), "white")
+    ImageDraw.Draw(picture).text((20, 20), text, font=ImageFont.load_default(40))
     with tempfile.TemporaryDirectory(prefix="fieldmark-doctor-") as folder:
-        file = Path(folder) / "a.txt"
-        file.write_text("Total: 10.00 EUR\n", encoding="utf-8")
-        try:
-            await read_file(file, file.name, Limits())
-        except PagewordsError as error:
-            return Check("sandbox", State.FAILED, str(error), "See the log of `fieldmark worker`.")
-    return Check("sandbox", State.OK, "Works: a test file was read.")
+        text_file, picture_file = Path(folder) / "a.txt", Path(folder) / "a.png"
+        text_file.write_text(text, encoding="utf-8")
+        picture.save(picture_file)
+        return [await _reader("sandbox", text_file), await _reader("ocr", picture_file)]
+
+
+async def _reader(name: str, file: Path) -> Check:
+    from pagewords import Limits, PagewordsError, read_file
+    from pagewords.errors import NotInstalled
+
+    try:
+        await read_file(file, file.name, Limits())
+    except NotInstalled:
+        found = "Not installed: scans and images fail with the code `not_installed`."
+        return Check(name, State.WARNING, found, "Install rapidocr and onnxruntime, or use the image that is not slim.")
+    except PagewordsError as error:
+        return Check(name, State.FAILED, str(error), "See the log of `fieldmark worker`.")
+    return Check(name, State.OK, f"Works: {file.suffix[1:].upper()} was read.")
 
 
 def _isolation() -> Check:

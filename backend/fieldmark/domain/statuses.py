@@ -151,6 +151,7 @@ class ReadingError(StrEnum):
     OVER_LIMIT   exceeds a limit on pages, size or time
     UNSUPPORTED  is of an unsupported file type
     UNREADABLE   reading failed because of an internal error
+    NOT_INSTALLED          needs OCR, whose packages are not installed
     NOT_FOUND, TOO_LARGE   the original could not be downloaded
     QUOTA_EXCEEDED         the organisation may not store a file of this size
     """
@@ -162,6 +163,7 @@ class ReadingError(StrEnum):
     OVER_LIMIT = "over_limit"
     UNSUPPORTED = "unsupported"
     UNREADABLE = "unreadable"
+    NOT_INSTALLED = "not_installed"
     NOT_FOUND = "not_found"
     TOO_LARGE = "too_large"
     QUOTA_EXCEEDED = "quota_exceeded"
