@@ -3,13 +3,13 @@
     pip install podman-compose && python tests/containers.py
 
 1. Builds `fieldmark` and `fieldmark:slim`, and checks their sizes.
-2. Runs the image alone as it is meant to run: another user than root, a root file system that is read-only, no
+2. Runs the image alone as it should run: another user than root, a root file system that is read-only, no
    capabilities. The service becomes ready, extracts a document, reports that all checks pass, and stops.
 3. Starts compose.yaml (Postgres, migration, service, two workers), uploads 20 documents and kills a worker (SIGKILL)
    in the middle. All 20 extractions must complete.
 
-Needs Linux, root, podman, buildah and runc. Base images that can be found nowhere are replaced by stand-ins
-of Debian's packages, made with mmdebstrap. If PIP_CERT is set, the build trusts these certificates too.
+Needs Linux, root, podman, buildah and runc. A base image that cannot be found is replaced by one
+of Debian packages, made with mmdebstrap. If PIP_CERT is set, the build trusts these certificates too.
 """
 
 from __future__ import annotations
@@ -84,15 +84,15 @@ def missing() -> list[str]:
 
 
 def provide_base_images(work: Path) -> None:
-    """Pull the base images that are not here, or make stand-ins for them."""
+    """Pull the base images that are not here, or replace them by Debian packages."""
     for image, packages in ((PYTHON_IMAGE, "python3,python3-venv,ca-certificates"), (POSTGRES_IMAGE, "postgresql-17")):
         if subprocess.run(["podman", "image", "exists", image]).returncode == 0:
             continue
         if subprocess.run(["podman", "pull", "--quiet", image], capture_output=True, timeout=600).returncode == 0:
             continue
         if shutil.which("mmdebstrap") is None:
-            raise FailedCheck(f"{image} cannot be pulled, and mmdebstrap, which makes a stand-in, is not installed.")
-        print(f"{image} cannot be pulled: a stand-in of Debian's packages replaces it.", flush=True)
+            raise FailedCheck(f"{image} cannot be pulled, and mmdebstrap, which replaces it, is not installed.")
+        print(f"{image} cannot be pulled: Debian packages replace it.", flush=True)
         archive = work / "debian.tar"
         left_out = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "man", "locale")]
         run("mmdebstrap", "--variant=minbase", f"--include={packages}", *left_out, "trixie", archive)
