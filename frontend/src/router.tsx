@@ -8,6 +8,7 @@ import { parseDocumentView, type DocumentView } from './document/documentView';
 import { parseInboxView, type InboxView } from './inbox/inboxView';
 import { parsePeriod, type PeriodView } from './home/period';
 import { parseQualityView, type QualityView } from './quality/qualityView';
+import { parseSettingsView } from './settings/settingsView';
 import { parseRunsView, type RunsView } from './runs/runsView';
 import { parseTableView, type TableView } from './tables/tableView';
 import { Shell } from './shell/Shell';
@@ -160,6 +161,7 @@ const runRoute = createRoute({
 const settingsRoute = createRoute({
   getParentRoute: () => root,
   path: '/settings',
+  validateSearch: parseSettingsView,
   component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'SettingsPage'),
 });
 

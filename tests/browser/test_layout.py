@@ -99,6 +99,8 @@ async def addresses(serve, clone):
                 "schemas": f"/schemas/{schema['id']}",
                 "runs": "/runs",
                 "settings": "/settings",
+                "approvals": "/settings?part=approvals",
+                "sources": "/settings?part=sources",
             },
         )
 

@@ -20,6 +20,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await page.get_by_label(label("settings.organisation.create")).fill("Acme")
         await page.get_by_role("button", name="Create", exact=True).click()
         await page.get_by_role("button", name="Organisation: Acme").wait_for()
+        await page.get_by_role("tab", name=label("settings.sections.approvals")).click()
         await page.get_by_role("switch", name=label("settings.organisation.second_person")).click()
         # A run asks for the actions that are checked.
         in_chat = page.get_by_role("group", name=label("agents.document"))
@@ -42,7 +43,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.get_by_text(label("settings.roles.memberHint")).wait_for()
         await other.page.get_by_role("button", name="Accept").click()
         await other.page.get_by_role("button", name="Organisation: Acme").wait_for()
-        await other.open("/settings", user_id=stranger)
+        await other.open("/settings?part=approvals", user_id=stranger)
         await other.page.get_by_role(
             "switch", name=label("settings.organisation.second_person"), disabled=True
         ).wait_for()
@@ -112,7 +113,7 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
 async def test_webhook_is_added_tested_and_switched_off(serve, browsing):
     async with serve(private_networks=["127.0.0.0/8"]) as server, browsing(server) as window:
         page = window.page
-        await window.open("/settings")
+        await window.open("/settings?part=webhooks")
         section = page.get_by_role("region", name=label("settings.sections.webhooks")).first
         await section.get_by_label(label("settings.webhooks.url")).fill("http://127.0.0.1:9/changes")
         await section.get_by_role("button", name=label("settings.webhooks.create")).click()

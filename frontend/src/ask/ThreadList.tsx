@@ -7,7 +7,7 @@ import { api } from '../api/client';
 import type { ThreadSummary } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
-import { Dialog } from '../components/ui/Dialog';
+import { ConfirmDialog } from '../components/ui/Confirm';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
@@ -77,23 +77,13 @@ export function ThreadList({ threads, chosen, onOpen, onNew, onGone, className }
         ))}
       </ul>
       {deleting !== null && (
-        <Dialog open title={t('common.deleteQuestion', { name: titleOf(deleting) })} onClose={() => setDeleting(null)}>
-          <div className="flex justify-end gap-2 pt-2">
-            <Button size="md" onClick={() => setDeleting(null)}>
-              {t('common.cancel')}
-            </Button>
-            <Button
-              kind="main"
-              size="md"
-              danger
-              onClick={() => {
-                remove.mutate(deleting.id);
-                setDeleting(null);
-              }}>
-              {t('common.delete')}
-            </Button>
-          </div>
-        </Dialog>
+        <ConfirmDialog
+          open
+          label={t('common.delete')}
+          question={t('common.deleteQuestion', { name: titleOf(deleting) })}
+          onClose={() => setDeleting(null)}
+          onConfirm={() => remove.mutate(deleting.id)}
+        />
       )}
     </nav>
   );

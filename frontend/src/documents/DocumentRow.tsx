@@ -17,7 +17,7 @@ export const gridClass = cn(
   'grid items-center gap-x-3 px-4 sm:px-6',
   'grid-cols-[1.25rem_minmax(0,1fr)_auto] sm:grid-cols-[1.25rem_minmax(0,1fr)_9rem_7.5rem]',
   'lg:grid-cols-[1.25rem_minmax(0,1fr)_8rem_minmax(0,13rem)_8rem_6.5rem]',
-  'xl:grid-cols-[1.25rem_minmax(0,1fr)_9rem_minmax(0,15rem)_9.5rem_3rem_7.5rem]',
+  'xl:grid-cols-[1.25rem_minmax(0,1fr)_8rem_minmax(0,13rem)_8.5rem_2.5rem_6.5rem]',
 );
 
 interface Props {

@@ -7,7 +7,7 @@ import { useEffect, useState, type FormEvent } from 'react';
 import { api, dataOf } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
@@ -284,14 +284,7 @@ function NameForm({ name, label, error, isPending, onSave, onClose }: NameFormPr
         <Input value={text} maxLength={200} autoFocus onChange={({ target }) => setText(target.value)} />
       </Field>
       {error !== null && <ErrorNotice error={error} />}
-      <div className="flex justify-end gap-2">
-        <Button size="md" onClick={onClose}>
-          {t('common.cancel')}
-        </Button>
-        <Button kind="main" size="md" type="submit" disabled={isPending || text.trim() === ''}>
-          {label}
-        </Button>
-      </div>
+      <DialogActions label={label} disabled={isPending || text.trim() === ''} onClose={onClose} />
     </form>
   );
 }
@@ -396,14 +389,12 @@ function MergeDialog({ id, name, uses, onClose }: DialogProps) {
         />
       </Field>
       {merge.isError && <ErrorNotice error={merge.error} />}
-      <div className="flex justify-end gap-2">
-        <Button size="md" onClick={onClose}>
-          {t('common.cancel')}
-        </Button>
-        <Button kind="main" size="md" disabled={into === null || merge.isPending} onClick={() => merge.mutate()}>
-          {t('schemas.merge')}
-        </Button>
-      </div>
+      <DialogActions
+        label={t('schemas.merge')}
+        disabled={into === null || merge.isPending}
+        onClose={onClose}
+        onConfirm={() => merge.mutate()}
+      />
     </Dialog>
   );
 }
@@ -420,14 +411,13 @@ function DeleteDialog({ id, name, uses, onClose }: DialogProps) {
         {uses.documents > 0 ? t('schemas.deleteUsed', { count: uses.documents }) : t('schemas.deleteUnused')}
       </p>
       {remove.isError && <ErrorNotice error={remove.error} />}
-      <div className="flex justify-end gap-2">
-        <Button size="md" onClick={onClose}>
-          {t('common.cancel')}
-        </Button>
-        <Button kind="main" size="md" danger disabled={remove.isPending} onClick={() => remove.mutate()}>
-          {t('common.delete')}
-        </Button>
-      </div>
+      <DialogActions
+        danger
+        label={t('common.delete')}
+        disabled={remove.isPending}
+        onClose={onClose}
+        onConfirm={() => remove.mutate()}
+      />
     </Dialog>
   );
 }

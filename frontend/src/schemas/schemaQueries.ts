@@ -89,20 +89,23 @@ export const filledQuery = (schemaId: string) =>
     staleTime: 60_000,
   });
 
-/** The newest documents of the table, and the newest of their extractions, for examples. */
+/** The newest documents of the table, and for examples the extraction with most located values. */
 export const examplesQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', 'examples', schemaId],
     queryFn: async ({ signal }) => {
       const params = { path: { table_id: schemaId }, query: { limit: 20 } };
       const { items } = await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }));
+      const located = ({ cells }: (typeof items)[number]) =>
+        Object.values(cells).filter(({ page }) => page != null).length;
       const read = items.filter((one) => one.extraction_id !== null);
+      const [best] = read.toSorted((a, b) => located(b) - located(a));
       const extraction =
-        read.length === 0
+        best === undefined
           ? null
           : ((await dataOf(
               api.GET('/api/extractions/{extraction_id}', {
-                params: { path: { extraction_id: read[0]!.extraction_id! } },
+                params: { path: { extraction_id: best.extraction_id! } },
                 signal,
               }),
             )) as Extraction);

@@ -8,15 +8,14 @@ import { Button } from '../components/ui/Button';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { ErrorNotice } from '../components/ui/Notice';
 import { Confirm } from '../components/ui/Confirm';
 import { roleOptions } from './Members';
-import { ListLimitNotice } from './ListLimitNotice';
+import { SettingsTable } from './SettingsTable';
 import { OneTimeSecret } from './OneTimeSecret';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
-import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { Td, Th, Tr } from '../components/ui/Table';
 import { invitationsQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 
@@ -64,42 +63,35 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           onDone={() => setLink(null)}
         />
       )}
-      {invitations.isError && <ErrorNotice error={invitations.error} onRetry={() => void invitations.refetch()} />}
-      {(invitations.data?.items.length ?? 0) > 0 && (
-        <Table label={t('settings.sections.invitations')}>
-          <thead>
-            <tr>
-              <Th>{t('settings.invitations.for')}</Th>
-              <Th>{t('settings.invitations.role')}</Th>
-              <Th>{t('settings.invitations.status')}</Th>
-              <Th>
-                <span className="sr-only">{t('common.actions')}</span>
-              </Th>
-            </tr>
-          </thead>
-          <tbody>
-            {invitations.data?.items.map((one) => (
-              <Tr key={one.id}>
-                <Td className="max-w-60 truncate">
-                  {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
-                </Td>
-                <Td>{t(`settings.roles.${one.role}`)}</Td>
-                <Td title={formatTime(one.expires_at)}>{statusText(one)}</Td>
-                <Td className="text-right">
-                  {isPending(one) && (
-                    <Confirm
-                      label={t('settings.invitations.revoke')}
-                      question={t('settings.invitations.revokeQuestion')}
-                      onConfirm={() => revoke.mutate(one.id)}
-                    />
-                  )}
-                </Td>
-              </Tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
-      <ListLimitNotice list={invitations.data} />
+      <SettingsTable
+        label={t('settings.sections.invitations')}
+        list={invitations}
+        heads={
+          <>
+            <Th>{t('settings.invitations.for')}</Th>
+            <Th>{t('settings.invitations.role')}</Th>
+            <Th>{t('settings.invitations.status')}</Th>
+          </>
+        }
+        row={(one) => (
+          <Tr key={one.id}>
+            <Td className="max-w-60 truncate">
+              {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
+            </Td>
+            <Td>{t(`settings.roles.${one.role}`)}</Td>
+            <Td title={formatTime(one.expires_at)}>{statusText(one)}</Td>
+            <Td className="text-right">
+              {isPending(one) && (
+                <Confirm
+                  label={t('settings.invitations.revoke')}
+                  question={t('settings.invitations.revokeQuestion')}
+                  onConfirm={() => revoke.mutate(one.id)}
+                />
+              )}
+            </Td>
+          </Tr>
+        )}
+      />
     </>
   );
 }

@@ -8,15 +8,14 @@ import { Button } from '../components/ui/Button';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { ErrorNotice } from '../components/ui/Notice';
 import { Confirm } from '../components/ui/Confirm';
-import { ListLimitNotice } from './ListLimitNotice';
+import { SettingsTable } from './SettingsTable';
 import { OneTimeSecret } from './OneTimeSecret';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
-import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { Td, Th, Tr } from '../components/ui/Table';
 import { keysQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
 
@@ -69,42 +68,35 @@ export function Keys({ organisation }: { organisation: Organisation }) {
           onDone={() => setMade(null)}
         />
       )}
-      {keys.isError && <ErrorNotice error={keys.error} onRetry={() => void keys.refetch()} />}
-      {(keys.data?.items.length ?? 0) > 0 && (
-        <Table label={t('settings.sections.keys')}>
-          <thead>
-            <tr>
-              <Th>{t('settings.keys.name')}</Th>
-              <Th className="max-sm:hidden">{t('settings.keys.permissions')}</Th>
-              <Th>{t('settings.keys.lastUsed')}</Th>
-              <Th>
-                <span className="sr-only">{t('common.actions')}</span>
-              </Th>
-            </tr>
-          </thead>
-          <tbody>
-            {keys.data?.items.map((one) => (
-              <Tr key={one.id}>
-                <Td className="max-w-60 truncate">
-                  {visibleText(one.name)} <code>{one.prefix}…</code>
-                </Td>
-                <Td className="text-xs text-muted-foreground max-sm:hidden">{one.scopes.join(', ')}</Td>
-                <Td className="whitespace-nowrap">{statusText(one)}</Td>
-                <Td className="text-right">
-                  {one.revoked_at === null && (
-                    <Confirm
-                      label={t('settings.keys.revoke')}
-                      question={t('settings.keys.revokeQuestion', { name: visibleText(one.name) })}
-                      onConfirm={() => revoke.mutate(one.id)}
-                    />
-                  )}
-                </Td>
-              </Tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
-      <ListLimitNotice list={keys.data} />
+      <SettingsTable
+        label={t('settings.sections.keys')}
+        list={keys}
+        heads={
+          <>
+            <Th>{t('settings.keys.name')}</Th>
+            <Th className="max-sm:hidden">{t('settings.keys.permissions')}</Th>
+            <Th>{t('settings.keys.lastUsed')}</Th>
+          </>
+        }
+        row={(one) => (
+          <Tr key={one.id}>
+            <Td className="max-w-60 truncate">
+              {visibleText(one.name)} <code>{one.prefix}…</code>
+            </Td>
+            <Td className="text-xs text-muted-foreground max-sm:hidden">{one.scopes.join(', ')}</Td>
+            <Td className="whitespace-nowrap">{statusText(one)}</Td>
+            <Td className="text-right">
+              {one.revoked_at === null && (
+                <Confirm
+                  label={t('settings.keys.revoke')}
+                  question={t('settings.keys.revokeQuestion', { name: visibleText(one.name) })}
+                  onConfirm={() => revoke.mutate(one.id)}
+                />
+              )}
+            </Td>
+          </Tr>
+        )}
+      />
     </>
   );
 }

@@ -4,13 +4,13 @@ import { useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { MembershipRole, Organisation } from '../api/types';
 import { meQuery } from '../session/config';
+import { usePersonName } from '../session/people';
 import { session } from '../session/session';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice } from '../components/ui/Notice';
-import { ListLimitNotice } from './ListLimitNotice';
+import { SettingsTable } from './SettingsTable';
 import { Select } from '../components/ui/Select';
-import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { Td, Th, Tr } from '../components/ui/Table';
 import { Avatar } from '../components/ui/Avatar';
 import { membersQuery } from './settingsQueries';
 import { useSettingsMutation } from './useSettingsMutation';
@@ -24,6 +24,7 @@ export function roleOptions() {
 
 export function Members({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const me = useQuery(meQuery);
+  const personName = usePersonName();
   const members = useQuery(membersQuery(organisation.id));
   const touches = ['organisation', organisation.id, 'members'];
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
@@ -44,69 +45,61 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
     });
     session.selectOrganisation(null);
   });
-  if (members.isError) return <ErrorNotice error={members.error} onRetry={() => void members.refetch()} />;
   return (
     <>
-      <Table label={t('settings.sections.members')}>
-        <thead>
-          <tr>
+      <SettingsTable
+        label={t('settings.sections.members')}
+        list={members}
+        heads={
+          <>
             <Th>{t('settings.members.member')}</Th>
             <Th>{t('settings.members.role')}</Th>
             <Th className="max-sm:hidden">{t('settings.members.joined')}</Th>
-            <Th>
-              <span className="sr-only">{t('common.actions')}</span>
-            </Th>
-          </tr>
-        </thead>
-        <tbody>
-          {members.data?.items.map((one) => {
-            const isMe = one.user_id === me.data?.user_id;
-            const name =
-              one.email === null ? t('people.user', { id: one.user_id.slice(0, 8) }) : visibleText(one.email);
-            return (
-              <Tr key={one.user_id}>
-                <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
-                  <span className="flex items-center gap-2">
-                    <Avatar id={one.user_id} name={name} />
-                    <span className="truncate">{name}</span>{' '}
-                    {isMe && <span className="muted">{t('settings.members.you')}</span>}
-                  </span>
-                </Td>
-                <Td>
-                  <Select
-                    className="w-44!"
-                    label={t('settings.members.roleOf', { name })}
-                    value={
-                      change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role
-                    }
-                    disabled={!isOwner || change.isPending}
-                    options={roleOptions()}
-                    onChange={(role) => change.mutate({ userId: one.user_id, role })}
+          </>
+        }
+        row={(one) => {
+          const isMe = one.user_id === me.data?.user_id;
+          const name = one.email === null ? personName(one.user_id) : visibleText(one.email);
+          return (
+            <Tr key={one.user_id}>
+              <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
+                <span className="flex items-center gap-2">
+                  <Avatar id={one.user_id} name={name} />
+                  <span className="truncate">{name}</span>{' '}
+                  {isMe && <span className="muted">{t('settings.members.you')}</span>}
+                </span>
+              </Td>
+              <Td>
+                <Select
+                  className="w-44!"
+                  label={t('settings.members.roleOf', { name })}
+                  value={change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role}
+                  disabled={!isOwner || change.isPending}
+                  options={roleOptions()}
+                  onChange={(role) => change.mutate({ userId: one.user_id, role })}
+                />
+              </Td>
+              <Td className="whitespace-nowrap max-sm:hidden">{formatAge(one.created_at)}</Td>
+              <Td className="text-right">
+                {isMe && !organisation.is_personal && (
+                  <Confirm
+                    label={t('settings.members.leave')}
+                    question={t('settings.members.leaveQuestion')}
+                    onConfirm={() => leave.mutate(undefined)}
                   />
-                </Td>
-                <Td className="whitespace-nowrap max-sm:hidden">{formatAge(one.created_at)}</Td>
-                <Td className="text-right">
-                  {isMe && !organisation.is_personal && (
-                    <Confirm
-                      label={t('settings.members.leave')}
-                      question={t('settings.members.leaveQuestion')}
-                      onConfirm={() => leave.mutate(undefined)}
-                    />
-                  )}
-                  {isOwner && !isMe && (
-                    <Confirm
-                      label={t('settings.members.remove')}
-                      question={t('settings.members.removeQuestion', { name })}
-                      onConfirm={() => remove.mutate(one.user_id)}
-                    />
-                  )}
-                </Td>
-              </Tr>
-            );
-          })}
-        </tbody>
-      </Table>
-      <ListLimitNotice list={members.data} />
+                )}
+                {isOwner && !isMe && (
+                  <Confirm
+                    label={t('settings.members.remove')}
+                    question={t('settings.members.removeQuestion', { name })}
+                    onConfirm={() => remove.mutate(one.user_id)}
+                  />
+                )}
+              </Td>
+            </Tr>
+          );
+        }}
+      />
       {!isOwner && <p className="muted">{t('settings.members.onlyOwners')}</p>}
     </>
   );

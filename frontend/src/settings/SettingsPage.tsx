@@ -1,6 +1,7 @@
-/** The pages of the current organisation: settings with usage, members with invitations, API keys. */
+/** The pages of the current organisation: settings in parts, members with invitations, API keys. */
 
 import { useQuery } from '@tanstack/react-query';
+import { getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { Organisation } from '../api/types';
 import { meQuery } from '../session/config';
@@ -9,10 +10,14 @@ import { t } from '../shared/i18n';
 import { Card } from '../components/ui/Card';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
+import { Tabs } from '../components/ui/Tabs';
+import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { ApprovalSettings } from './ApprovalSettings';
 import { Invitations } from './Invitations';
 import { Keys } from './Keys';
 import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
+import { PARTS, type Part, type SettingsView } from './settingsView';
 import { Sources } from './Sources';
 import { Spending } from './Spending';
 import { StorageUse } from './StorageUse';
@@ -21,32 +26,41 @@ import { Webhooks } from './Webhooks';
 
 type PageProps = { organisation: Organisation; isOwner: boolean };
 
+const settingsRoute = getRouteApi('/settings');
+const FOR_OWNERS: readonly Part[] = ['sources', 'webhooks'];
+
 export function SettingsPage() {
+  const { part = 'organisation' } = settingsRoute.useSearch();
+  const updateSearch = useUpdateSearch<SettingsView>();
   return (
-    <OrganisationPage title={t('areas.settings')}>
-      {({ organisation, isOwner }) => (
-        <>
-          <Section id="organisation">
-            <OrganisationSettings organisation={organisation} isOwner={isOwner} />
-          </Section>
-          <Section id="rules">
-            <UploadRules organisation={organisation} isOwner={isOwner} />
-          </Section>
-          <Section id="usage">
-            <StorageUse />
-            <Spending />
-          </Section>
-          {isOwner && (
+    <OrganisationPage
+      title={t('areas.settings')}
+      tabs={({ isOwner }) => (
+        <Tabs<Part>
+          label={t('areas.settings')}
+          value={part}
+          tabs={PARTS.filter((one) => isOwner || !FOR_OWNERS.includes(one)).map((value) => ({
+            value,
+            label: t(`settings.sections.${value}`),
+          }))}
+          onChange={(next) => updateSearch(() => (next === 'organisation' ? {} : { part: next }))}
+          listClass="px-4"
+        />
+      )}>
+      {(props) => (
+        <section className="grid gap-4" aria-label={t(`settings.sections.${part}`)}>
+          {part === 'organisation' && <OrganisationSettings {...props} />}
+          {part === 'approvals' && <ApprovalSettings {...props} />}
+          {part === 'rules' && <UploadRules {...props} />}
+          {part === 'usage' && (
             <>
-              <Section id="sources">
-                <Sources />
-              </Section>
-              <Section id="webhooks">
-                <Webhooks />
-              </Section>
+              <StorageUse />
+              <Spending />
             </>
           )}
-        </>
+          {props.isOwner && part === 'sources' && <Sources />}
+          {props.isOwner && part === 'webhooks' && <Webhooks />}
+        </section>
       )}
     </OrganisationPage>
   );
@@ -83,29 +97,30 @@ export function KeysPage() {
   );
 }
 
-function OrganisationPage({ title, children }: { title: string; children: (props: PageProps) => ReactNode }) {
+interface OrganisationPageProps {
+  title: string;
+  tabs?: (props: PageProps) => ReactNode;
+  children: (props: PageProps) => ReactNode;
+}
+
+function OrganisationPage({ title, tabs, children }: OrganisationPageProps) {
   const me = useQuery(meQuery);
   const organisation = useOrganisation();
   if (me.isError) return <ErrorNotice error={me.error} onRetry={() => void me.refetch()} />;
   if (organisation === undefined) return <Loading />;
-  const isOwner = organisation.role === 'owner';
+  const props = { organisation, isOwner: organisation.role === 'owner' };
   return (
     <div className="min-h-full bg-background">
       <div className="flex h-12 items-center border-b border-border px-6 max-sm:px-4">
         <h1 className="text-lg font-semibold">{title}</h1>
       </div>
-      <div className="grid max-w-4xl gap-4 p-6 max-sm:p-3">{children({ organisation, isOwner })}</div>
+      {tabs?.(props)}
+      <div className="grid max-w-4xl gap-4 p-6 max-sm:p-3">{children(props)}</div>
     </div>
   );
 }
 
-function Section({
-  id,
-  children,
-}: {
-  id: 'organisation' | 'members' | 'invitations' | 'keys' | 'usage' | 'rules' | 'sources' | 'webhooks';
-  children: ReactNode;
-}) {
+function Section({ id, children }: { id: 'members' | 'invitations' | 'keys'; children: ReactNode }) {
   return (
     <Card title={t(`settings.sections.${id}`)}>
       <div className="grid gap-4">{children}</div>

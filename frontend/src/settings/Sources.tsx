@@ -1,25 +1,27 @@
 /** Sources: buckets and mailboxes whose files become documents, with what was taken and what to do about errors. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Ellipsis, KeyRound, Power, RefreshCw, Trash2 } from 'lucide-react';
+import { Ellipsis, FolderInput, KeyRound, Plus, Power, RefreshCw, Trash2 } from 'lucide-react';
 import { useState, type FormEvent } from 'react';
 import { api } from '../api/client';
 import type { DocumentSource } from '../api/types';
 import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { ConfirmDialog } from '../components/ui/Confirm';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
-import { ErrorNotice } from '../components/ui/Notice';
 import { Select } from '../components/ui/Select';
 import { StatusPill } from '../components/ui/StatusPill';
-import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { Td, Th, Tr } from '../components/ui/Table';
 import { toast } from '../components/ui/Toast';
 import { schemasQuery } from '../document/documentPageQueries';
 import en from '../locales/en.json';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { sourcesQuery } from './settingsQueries';
+import { SettingsTable } from './SettingsTable';
 import { useSettingsMutation } from './useSettingsMutation';
 
 const TOUCHES = ['sources'];
@@ -28,36 +30,35 @@ const NOTHING = '';
 
 export function Sources() {
   const listed = useQuery(sourcesQuery);
+  const [isAdding, setAdding] = useState(false);
   return (
     <>
-      <p className="text-muted-foreground">{t('settings.sources.hint')}</p>
-      <NewSource />
-      {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
-      {(listed.data?.items.length ?? 0) > 0 && (
-        <Table label={t('settings.sections.sources')}>
-          <thead>
-            <tr>
-              <Th>{t('settings.sources.address')}</Th>
-              <Th>{t('settings.invitations.status')}</Th>
-              <Th className="text-right">{t('settings.sources.taken')}</Th>
-              <Th className="max-sm:hidden">{t('settings.sources.last')}</Th>
-              <Th>
-                <span className="sr-only">{t('common.actions')}</span>
-              </Th>
-            </tr>
-          </thead>
-          <tbody>
-            {listed.data?.items.map((one) => (
-              <SourceRow key={one.id} source={one} />
-            ))}
-          </tbody>
-        </Table>
-      )}
+      <div className="flex flex-wrap items-center gap-3">
+        <p className="min-w-60 flex-1 text-muted-foreground">{t('settings.sources.hint')}</p>
+        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
+          {t('settings.sources.add')}
+        </Button>
+      </div>
+      {isAdding && <NewSource onClose={() => setAdding(false)} />}
+      <SettingsTable
+        label={t('settings.sections.sources')}
+        list={listed}
+        empty={<EmptyState icon={FolderInput} title={t('settings.sources.none')} />}
+        heads={
+          <>
+            <Th>{t('settings.sources.address')}</Th>
+            <Th>{t('settings.invitations.status')}</Th>
+            <Th className="text-right">{t('settings.sources.taken')}</Th>
+            <Th className="max-sm:hidden">{t('settings.sources.last')}</Th>
+          </>
+        }
+        row={(one) => <SourceRow key={one.id} source={one} />}
+      />
     </>
   );
 }
 
-function NewSource() {
+function NewSource({ onClose }: { onClose: () => void }) {
   const schemas = useQuery(schemasQuery);
   const [kind, setKind] = useState<DocumentSource['kind']>('bucket');
   const [address, setAddress] = useState('');
@@ -68,8 +69,7 @@ function NewSource() {
   const add = useSettingsMutation(TOUCHES, async () => {
     const where = { kind, address: address.trim(), folder: folder.trim(), username: username.trim(), secret };
     await api.POST('/api/sources', { body: { ...where, ...(schema === NOTHING ? {} : { extract: schema }) } });
-    setAddress('');
-    setSecret('');
+    onClose();
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -77,56 +77,58 @@ function NewSource() {
   };
   const isFilled = [address, username, secret].every((one) => one.trim() !== '');
   return (
-    <form className="grid items-end gap-3 sm:grid-cols-2" autoComplete="off" onSubmit={submit}>
-      <Field label={t('settings.sources.kind')}>
-        <Select
-          value={kind}
-          options={KINDS.map((value) => ({ value, label: t(`settings.sources.kinds.${value}`) }))}
-          onChange={setKind}
-        />
-      </Field>
-      <Field label={t('settings.sources.address')}>
-        <Input
-          value={address}
-          maxLength={2000}
-          placeholder={t(`settings.sources.addresses.${kind}`)}
-          onChange={({ target }) => setAddress(target.value)}
-        />
-      </Field>
-      <Field label={t(`settings.sources.usernames.${kind}`)}>
-        <Input value={username} maxLength={500} onChange={({ target }) => setUsername(target.value)} />
-      </Field>
-      <Field label={t(`settings.sources.secrets.${kind}`)}>
-        <Input
-          type="password"
-          autoComplete="new-password"
-          value={secret}
-          maxLength={5000}
-          onChange={({ target }) => setSecret(target.value)}
-        />
-      </Field>
-      <Field label={t('settings.sources.folder')}>
-        <Input
-          value={folder}
-          maxLength={500}
-          placeholder={t(`settings.sources.folders.${kind}`)}
-          onChange={({ target }) => setFolder(target.value)}
-        />
-      </Field>
-      <Field label={t('settings.sources.extract')}>
-        <Select
-          value={schema}
-          options={[
-            { value: NOTHING, label: t('settings.sources.byRules') },
-            ...(schemas.data ?? []).map(({ id, name }) => ({ value: id, label: visibleText(name) })),
-          ]}
-          onChange={setSchema}
-        />
-      </Field>
-      <Button kind="main" size="md" type="submit" className="justify-self-start" disabled={add.isPending || !isFilled}>
-        {t('settings.sources.add')}
-      </Button>
-    </form>
+    <Dialog title={t('settings.sources.add')} open onClose={onClose} isWide>
+      <form className="grid items-end gap-3 sm:grid-cols-2" autoComplete="off" onSubmit={submit}>
+        <Field label={t('settings.sources.kind')}>
+          <Select
+            value={kind}
+            options={KINDS.map((value) => ({ value, label: t(`settings.sources.kinds.${value}`) }))}
+            onChange={setKind}
+          />
+        </Field>
+        <Field label={t('settings.sources.address')}>
+          <Input
+            value={address}
+            maxLength={2000}
+            placeholder={t(`settings.sources.addresses.${kind}`)}
+            onChange={({ target }) => setAddress(target.value)}
+          />
+        </Field>
+        <Field label={t(`settings.sources.usernames.${kind}`)}>
+          <Input value={username} maxLength={500} onChange={({ target }) => setUsername(target.value)} />
+        </Field>
+        <Field label={t(`settings.sources.secrets.${kind}`)}>
+          <Input
+            type="password"
+            autoComplete="new-password"
+            value={secret}
+            maxLength={5000}
+            onChange={({ target }) => setSecret(target.value)}
+          />
+        </Field>
+        <Field label={t('settings.sources.folder')}>
+          <Input
+            value={folder}
+            maxLength={500}
+            placeholder={t(`settings.sources.folders.${kind}`)}
+            onChange={({ target }) => setFolder(target.value)}
+          />
+        </Field>
+        <Field label={t('settings.sources.extract')}>
+          <Select
+            value={schema}
+            options={[
+              { value: NOTHING, label: t('settings.sources.byRules') },
+              ...(schemas.data ?? []).map(({ id, name }) => ({ value: id, label: visibleText(name) })),
+            ]}
+            onChange={setSchema}
+          />
+        </Field>
+        <div className="pt-1 sm:col-span-2">
+          <DialogActions label={t('settings.sources.add')} disabled={add.isPending || !isFilled} onClose={onClose} />
+        </div>
+      </form>
+    </Dialog>
   );
 }
 
@@ -153,7 +155,7 @@ function SourceRow({ source }: { source: DocumentSource }) {
       <Td className="w-full max-w-0 truncate" title={address}>
         {address}
       </Td>
-      <Td className="min-w-36">
+      <Td className="min-w-52 py-1.5">
         <State source={source} />
         {source.error_code !== null && <p className="text-xs text-muted-foreground">{errorText(source.error_code)}</p>}
       </Td>
@@ -193,17 +195,14 @@ function SourceRow({ source }: { source: DocumentSource }) {
             {t('common.delete')}
           </MenuItem>
         </Menu>
-        <Dialog title={t('settings.sources.deleteQuestion')} open={asks === 'delete'} onClose={close}>
+        <ConfirmDialog
+          label={t('common.delete')}
+          question={t('settings.sources.deleteQuestion')}
+          open={asks === 'delete'}
+          onClose={close}
+          onConfirm={() => remove.mutate(undefined)}>
           <p className="break-all text-muted-foreground">{address}</p>
-          <div className="flex justify-end gap-2">
-            <Button size="md" onClick={close}>
-              {t('common.cancel')}
-            </Button>
-            <Button kind="main" size="md" danger onClick={() => remove.mutate(undefined)}>
-              {t('common.delete')}
-            </Button>
-          </div>
-        </Dialog>
+        </ConfirmDialog>
         <Dialog title={t('settings.sources.replaceSecret')} open={asks === 'secret'} onClose={close}>
           <form
             className="grid gap-3"
@@ -221,14 +220,7 @@ function SourceRow({ source }: { source: DocumentSource }) {
                 onChange={({ target }) => setSecret(target.value)}
               />
             </Field>
-            <div className="flex justify-end gap-2">
-              <Button size="md" onClick={close}>
-                {t('common.cancel')}
-              </Button>
-              <Button kind="main" size="md" type="submit" disabled={secret === ''}>
-                {t('common.save')}
-              </Button>
-            </div>
+            <DialogActions label={t('common.save')} disabled={secret === ''} onClose={close} />
           </form>
         </Dialog>
       </Td>

@@ -7,20 +7,21 @@ import { api, dataOf } from '../api/client';
 import type { ChangeType, Delivery, Webhook } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Checkbox } from '../components/ui/Checkbox';
+import { ConfirmDialog } from '../components/ui/Confirm';
 import { Dialog } from '../components/ui/Dialog';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
-import { ErrorNotice } from '../components/ui/Notice';
 import { Select } from '../components/ui/Select';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
-import { Table, Td, Th, Tr } from '../components/ui/Table';
+import { Td, Th, Tr } from '../components/ui/Table';
 import { toast } from '../components/ui/Toast';
 import en from '../locales/en.json';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { OneTimeSecret } from './OneTimeSecret';
 import { deliveriesQuery, webhooksQuery } from './settingsQueries';
+import { SettingsTable } from './SettingsTable';
 import { useSettingsMutation } from './useSettingsMutation';
 
 type Known = keyof typeof en.settings.webhooks.types;
@@ -52,26 +53,18 @@ export function Webhooks() {
           onDone={() => setSecret(null)}
         />
       )}
-      {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
-      {(listed.data?.items.length ?? 0) > 0 && (
-        <Table label={t('settings.sections.webhooks')}>
-          <thead>
-            <tr>
-              <Th>{t('settings.webhooks.url')}</Th>
-              <Th className="max-sm:hidden">{t('settings.webhooks.events')}</Th>
-              <Th>{t('settings.invitations.status')}</Th>
-              <Th>
-                <span className="sr-only">{t('common.actions')}</span>
-              </Th>
-            </tr>
-          </thead>
-          <tbody>
-            {listed.data?.items.map((one) => (
-              <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} onSecret={setSecret} />
-            ))}
-          </tbody>
-        </Table>
-      )}
+      <SettingsTable
+        label={t('settings.sections.webhooks')}
+        list={listed}
+        heads={
+          <>
+            <Th>{t('settings.webhooks.url')}</Th>
+            <Th className="max-sm:hidden">{t('settings.webhooks.events')}</Th>
+            <Th>{t('settings.invitations.status')}</Th>
+          </>
+        }
+        row={(one) => <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} onSecret={setSecret} />}
+      />
       {shown !== null && <Log webhook={shown} onClose={() => setShown(null)} />}
     </>
   );
@@ -196,17 +189,14 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
             {t('common.delete')}
           </MenuItem>
         </Menu>
-        <Dialog title={t('settings.webhooks.deleteQuestion')} open={isAsking} onClose={() => setAsking(false)}>
+        <ConfirmDialog
+          label={t('common.delete')}
+          question={t('settings.webhooks.deleteQuestion')}
+          open={isAsking}
+          onClose={() => setAsking(false)}
+          onConfirm={() => remove.mutate(undefined)}>
           <p className="break-all text-muted-foreground">{url}</p>
-          <div className="flex justify-end gap-2">
-            <Button size="md" onClick={() => setAsking(false)}>
-              {t('common.cancel')}
-            </Button>
-            <Button kind="main" size="md" danger onClick={() => remove.mutate(undefined)}>
-              {t('common.delete')}
-            </Button>
-          </div>
-        </Dialog>
+        </ConfirmDialog>
       </Td>
     </Tr>
   );
@@ -221,47 +211,41 @@ function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   return (
     <Dialog title={t('settings.webhooks.log')} open onClose={onClose} isWide>
       <p className="break-all text-muted-foreground">{visibleText(webhook.url)}</p>
-      {log.isError && <ErrorNotice error={log.error} />}
-      {log.data?.items.length === 0 && <p>{t('settings.webhooks.nothingSent')}</p>}
-      {(log.data?.items.length ?? 0) > 0 && (
-        <Table label={t('settings.webhooks.log')}>
-          <thead>
-            <tr>
-              <Th>{t('settings.webhooks.when')}</Th>
-              <Th>{t('settings.webhooks.event')}</Th>
-              <Th>{t('settings.invitations.status')}</Th>
-              <Th className="text-right">{t('settings.webhooks.attempts')}</Th>
-              <Th>
-                <span className="sr-only">{t('common.actions')}</span>
-              </Th>
-            </tr>
-          </thead>
-          <tbody>
-            {log.data?.items.map((one) => (
-              <Tr key={one.id}>
-                <Td className="whitespace-nowrap" title={formatTime(one.created_at)}>
-                  {formatAge(one.attempted_at ?? one.created_at)}
-                </Td>
-                <Td className="whitespace-nowrap">{typeText(one.type)}</Td>
-                <Td className="whitespace-nowrap">
-                  <StatusPill tone={TONES[one.status]}>{t(`settings.webhooks.deliveries.${one.status}`)}</StatusPill>{' '}
-                  <span className="text-xs text-muted-foreground">
-                    {[one.http_status, one.error_code === null ? null : errorText(one.error_code)]
-                      .filter((part) => part !== null)
-                      .join(' ')}
-                  </span>
-                </Td>
-                <Td className="text-right">{one.attempts}</Td>
-                <Td className="text-right">
-                  <Button icon={RotateCcw} disabled={again.isPending} onClick={() => again.mutate(one.id)}>
-                    {t('settings.webhooks.again')}
-                  </Button>
-                </Td>
-              </Tr>
-            ))}
-          </tbody>
-        </Table>
-      )}
+      <SettingsTable
+        label={t('settings.webhooks.log')}
+        list={log}
+        empty={<p>{t('settings.webhooks.nothingSent')}</p>}
+        heads={
+          <>
+            <Th>{t('settings.webhooks.when')}</Th>
+            <Th>{t('settings.webhooks.event')}</Th>
+            <Th>{t('settings.invitations.status')}</Th>
+            <Th className="text-right">{t('settings.webhooks.attempts')}</Th>
+          </>
+        }
+        row={(one) => (
+          <Tr key={one.id}>
+            <Td className="whitespace-nowrap" title={formatTime(one.created_at)}>
+              {formatAge(one.attempted_at ?? one.created_at)}
+            </Td>
+            <Td className="whitespace-nowrap">{typeText(one.type)}</Td>
+            <Td className="whitespace-nowrap">
+              <StatusPill tone={TONES[one.status]}>{t(`settings.webhooks.deliveries.${one.status}`)}</StatusPill>{' '}
+              <span className="text-xs text-muted-foreground">
+                {[one.http_status, one.error_code === null ? null : errorText(one.error_code)]
+                  .filter((part) => part !== null)
+                  .join(' ')}
+              </span>
+            </Td>
+            <Td className="text-right">{one.attempts}</Td>
+            <Td className="text-right">
+              <Button icon={RotateCcw} disabled={again.isPending} onClick={() => again.mutate(one.id)}>
+                {t('settings.webhooks.again')}
+              </Button>
+            </Td>
+          </Tr>
+        )}
+      />
     </Dialog>
   );
 }

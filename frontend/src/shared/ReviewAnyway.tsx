@@ -1,7 +1,6 @@
 /** Asks before extractions are marked as reviewed whose fields a person still has to look at. */
 
-import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from './i18n';
 
 interface Props {
@@ -22,18 +21,15 @@ export function ReviewAnyway({ question, open, isNothing = false, onConfirm, onC
           <li key={one}>{one}</li>
         ))}
       </ul>
-      <div className="flex flex-wrap justify-end gap-2">
-        <Button onClick={onClose}>{t('common.cancel')}</Button>
-        <Button
-          kind="main"
-          disabled={isNothing}
-          onClick={() => {
-            onClose();
-            onConfirm();
-          }}>
-          {t('document.markAnyway')}
-        </Button>
-      </div>
+      <DialogActions
+        label={t('document.markAnyway')}
+        disabled={isNothing}
+        onClose={onClose}
+        onConfirm={() => {
+          onClose();
+          onConfirm();
+        }}
+      />
     </Dialog>
   );
 }

@@ -6,7 +6,7 @@ import { useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../components/ui/Menu';
@@ -64,12 +64,12 @@ export function AddDocuments({ stackId }: { stackId: string }) {
         <Dialog title={t('stacks.chooseDocuments')} open onClose={() => setChosen(null)}>
           <DocumentPicker chosen={chosen} onChoose={setChosen} />
           {add.isError && <ErrorNotice error={add.error} />}
-          <div className="flex flex-wrap justify-end gap-2">
-            <Button onClick={() => setChosen(null)}>{t('common.cancel')}</Button>
-            <Button kind="main" disabled={chosen.size === 0 || add.isPending} onClick={() => add.mutate([...chosen])}>
-              {t('stacks.addChosen', { count: chosen.size })}
-            </Button>
-          </div>
+          <DialogActions
+            label={t('stacks.addChosen', { count: chosen.size })}
+            disabled={chosen.size === 0 || add.isPending}
+            onClose={() => setChosen(null)}
+            onConfirm={() => add.mutate([...chosen])}
+          />
         </Dialog>
       )}
     </>

@@ -4,8 +4,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import type { ColumnsChanged, Stack } from '../api/types';
-import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { formatEstimate } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice, Notice } from '../components/ui/Notice';
@@ -67,14 +66,13 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
           </p>
         </Notice>
       )}
-      <div className="flex flex-wrap justify-end gap-2" ref={end}>
-        <Button onClick={onClose}>{t('common.cancel')}</Button>
-        <Button
-          kind="main"
+      <div ref={end}>
+        <DialogActions
+          label={preview === null ? t('stacks.saveColumns') : t('stacks.applyColumns')}
           disabled={set.isPending || namedColumns(columns).length === 0 || columnConflict(columns) !== null}
-          onClick={() => set.mutate()}>
-          {preview === null ? t('stacks.saveColumns') : t('stacks.applyColumns')}
-        </Button>
+          onClose={onClose}
+          onConfirm={() => set.mutate()}
+        />
       </div>
     </Dialog>
   );

@@ -6,7 +6,7 @@ import { useRef, useState } from 'react';
 import { dataOf, api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { ErrorNotice } from '../components/ui/Notice';
@@ -97,12 +97,7 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
           {isPicking && <DocumentPicker chosen={chosen} onChoose={setChosen} />}
         </fieldset>
         {create.isError && <ErrorNotice error={create.error} />}
-        <div className="flex flex-wrap justify-end gap-2">
-          <Button onClick={onClose}>{t('common.cancel')}</Button>
-          <Button kind="main" type="submit" disabled={!canCreate}>
-            {t('stacks.create')}
-          </Button>
-        </div>
+        <DialogActions label={t('stacks.create')} disabled={!canCreate} onClose={onClose} />
       </form>
     </Dialog>
   );

@@ -136,7 +136,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const showPane = (is: boolean) => pane.set({ ...pane.get(), isOpen: is });
   const isPhone = width < PHONE;
   const isWide = width > WIDE;
-  const documentWidth = isWide ? 220 : 132;
+  const documentWidth = isWide ? (isPaneOpen ? 168 : 220) : 132;
   const all = rows.first?.columns;
   const sums = totals.data;
   const foot: Totals = useMemo(() => totalsByColumn(sums ?? []), [sums]);
@@ -168,6 +168,8 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   if (rows.groupAt(active.row) === undefined) lastRow.current = activeRow;
   const shownRow = lastRow.current;
   const column = columns[active.column - FIRST];
+  // Beside the document's own cell: its first question.
+  const asked = column ?? columns.find(({ path }) => needsLook(shownRow?.cells[path]));
   const isFocusBeside = () => document.activeElement?.closest('[data-pane]') !== null;
 
   async function goToNext(at: Cursor, by: 1 | -1 = 1, only?: string) {
@@ -439,8 +441,8 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
             <PagePane
               ref={beside}
               row={shownRow}
-              column={column}
-              outlier={column && rows.marksAt(active.row)?.outliers.get(shownRow.cells[column.path]?.path ?? '')}
+              column={asked}
+              outlier={asked && rows.marksAt(active.row)?.outliers.get(shownRow.cells[asked.path]?.path ?? '')}
               canWrite={canWrite}
               decisions={edits.decisionsOf(shownRow)}
               onDecided={(row, of, isSaved) => {
@@ -456,7 +458,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
                 if (problem !== null) toast(t('tables.notSaved', { reason: problem }), { urgent: true });
               }}
               onMove={(by) => void goToNext(active, by)}
-              onOpen={() => open(shownRow, column)}
+              onOpen={() => open(shownRow, asked)}
               onReadAgain={
                 stackId === null ? undefined : () => isRead(shownRow) && void readRowAgain(shownRow as ReadableAgain)
               }

@@ -7,7 +7,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { Stack } from '../api/types';
 import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
@@ -99,12 +99,11 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
             onChange={({ target }) => setName(target.value)}
           />
           {rename.isError && <ErrorNotice error={rename.error} />}
-          <div className="flex flex-wrap justify-end gap-2">
-            <Button onClick={() => setAsked(null)}>{t('common.cancel')}</Button>
-            <Button kind="main" type="submit" disabled={rename.isPending || name.trim() === ''}>
-              {t('common.save')}
-            </Button>
-          </div>
+          <DialogActions
+            label={t('common.save')}
+            disabled={rename.isPending || name.trim() === ''}
+            onClose={() => setAsked(null)}
+          />
         </form>
       </Dialog>
       <Dialog
@@ -112,12 +111,13 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
         open={asked === 'delete'}
         onClose={() => setAsked(null)}>
         {remove.isError && <ErrorNotice error={remove.error} />}
-        <div className="flex flex-wrap justify-end gap-2">
-          <Button onClick={() => setAsked(null)}>{t('common.cancel')}</Button>
-          <Button danger disabled={remove.isPending} onClick={() => remove.mutate()}>
-            {t('common.delete')}
-          </Button>
-        </div>
+        <DialogActions
+          danger
+          label={t('common.delete')}
+          disabled={remove.isPending}
+          onClose={() => setAsked(null)}
+          onConfirm={() => remove.mutate()}
+        />
       </Dialog>
     </>
   );

@@ -8,7 +8,7 @@ import { startFill, startStackCorrection } from '../api/runs';
 import type { RecordRow, Stack, TableSummary } from '../api/types';
 import { waitingRunQuery } from '../approvals/approvalQueries';
 import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Input } from '../components/ui/Input';
 import { Loading } from '../components/ui/Loading';
@@ -361,14 +361,12 @@ function WordsDialog({ isUnread, onSend, onClose }: WordsProps) {
           value={message}
           onChange={({ target }) => setMessage(target.value)}
         />
-        <div className="flex justify-end gap-2">
-          <Button size="md" onClick={onClose}>
-            {t('common.cancel')}
-          </Button>
-          <Button kind="main" size="md" icon={MessageSquareText} type="submit" disabled={message.trim() === ''}>
-            {t(isUnread ? 'stacks.fill' : 'document.correct')}
-          </Button>
-        </div>
+        <DialogActions
+          icon={MessageSquareText}
+          label={t(isUnread ? 'stacks.fill' : 'document.correct')}
+          disabled={message.trim() === ''}
+          onClose={onClose}
+        />
       </form>
     </Dialog>
   );

@@ -37,7 +37,7 @@ const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = {
   boolean: [80, 180],
   text: [104, 260],
 };
-const NARROW = 144; // pixels: a text column that makes room for others
+const NARROW = 128; // pixels: a text column that makes room for others
 const CHARACTER = 7.2; // pixels, of a wide one
 /** The positions of the document column and of the first value column; 0 is the checkbox. */
 export const DOCUMENT = 1;

@@ -3,8 +3,7 @@
 
 import { useState, type ReactNode } from 'react';
 import type { RecordRow } from '../api/types';
-import { Button } from '../components/ui/Button';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage } from '../components/ui/Notice';
@@ -217,12 +216,11 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
         {asking !== null && asking.refused.length > 0 && (
           <p>{t('tables.cannotWrite', { count: asking.refused.length })}</p>
         )}
-        <div className="flex flex-wrap justify-end gap-2">
-          <Button onClick={() => setAsking(null)}>{t('common.cancel')}</Button>
-          <Button kind="main" onClick={() => asking !== null && void save(asking.edits, asking.refused)}>
-            {t('tables.change')}
-          </Button>
-        </div>
+        <DialogActions
+          label={t('tables.change')}
+          onClose={() => setAsking(null)}
+          onConfirm={() => asking !== null && void save(asking.edits, asking.refused)}
+        />
       </Dialog>
       <NotSavedDialog
         conflicts={saving === null ? edits.conflicts : []}

@@ -1,10 +1,9 @@
-/** A button for what cannot be undone: it asks in a dialog first. */
+/** What cannot be undone asks in a dialog first: after a button, or by `ConfirmDialog` after anything else. */
 
 import type { LucideIcon } from 'lucide-react';
-import { useState } from 'react';
-import { t } from '../../shared/i18n';
+import { type ReactNode, useState } from 'react';
 import { Button } from './Button';
-import { Dialog } from './Dialog';
+import { Dialog, DialogActions } from './Dialog';
 
 interface Props {
   /** The action, on the button and in the dialog. */
@@ -14,30 +13,37 @@ interface Props {
   onConfirm: () => void;
 }
 
-export function Confirm({ label, question, icon, onConfirm }: Props) {
+export function Confirm({ icon, ...asked }: Props) {
   const [open, setOpen] = useState(false);
   return (
     <>
       <Button kind="quiet" danger icon={icon} onClick={() => setOpen(true)}>
-        {label}
+        {asked.label}
       </Button>
-      <Dialog title={question} open={open} onClose={() => setOpen(false)}>
-        <div className="flex justify-end gap-2 pt-2">
-          <Button size="md" onClick={() => setOpen(false)}>
-            {t('common.cancel')}
-          </Button>
-          <Button
-            kind="main"
-            size="md"
-            danger
-            onClick={() => {
-              setOpen(false);
-              onConfirm();
-            }}>
-            {label}
-          </Button>
-        </div>
-      </Dialog>
+      <ConfirmDialog {...asked} open={open} onClose={() => setOpen(false)} />
     </>
+  );
+}
+
+interface DialogProps extends Omit<Props, 'icon'> {
+  open: boolean;
+  onClose: () => void;
+  children?: ReactNode;
+}
+
+export function ConfirmDialog({ label, question, open, onConfirm, onClose, children }: DialogProps) {
+  return (
+    <Dialog title={question} open={open} onClose={onClose}>
+      {children}
+      <DialogActions
+        danger
+        label={label}
+        onClose={onClose}
+        onConfirm={() => {
+          onClose();
+          onConfirm();
+        }}
+      />
+    </Dialog>
   );
 }

@@ -1,7 +1,7 @@
 /** A modal dialog over the page. Focus returns to where it was. */
 
 import { Dialog as Base } from '@base-ui/react/dialog';
-import { X } from 'lucide-react';
+import { type LucideIcon, X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { t } from '../../shared/i18n';
 import { Button } from './Button';
@@ -32,6 +32,32 @@ export function Dialog({ title, open, onClose, isWide = false, children }: Props
         </Base.Popup>
       </Base.Portal>
     </Base.Root>
+  );
+}
+
+interface ActionsProps {
+  /** The action. */
+  label: string;
+  icon?: LucideIcon;
+  danger?: boolean;
+  disabled?: boolean;
+  /** Absent: the action submits the form around it. */
+  onConfirm?: () => void;
+  onClose: () => void;
+}
+
+/** The last line of a dialog: cancel, and the action. */
+export function DialogActions({ label, icon, danger = false, disabled = false, onConfirm, onClose }: ActionsProps) {
+  const type = onConfirm === undefined ? 'submit' : 'button';
+  return (
+    <div className="flex flex-wrap justify-end gap-2">
+      <Button size="md" onClick={onClose}>
+        {t('common.cancel')}
+      </Button>
+      <Button kind="main" size="md" icon={icon} danger={danger} type={type} disabled={disabled} onClick={onConfirm}>
+        {label}
+      </Button>
+    </div>
   );
 }
 

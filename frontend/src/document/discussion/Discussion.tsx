@@ -1,7 +1,7 @@
 /** Who checks a document, and what members wrote to each other about it and its values. */
 
 import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { SendHorizontal, Trash2, UserPlus } from 'lucide-react';
+import { MessageSquare, SendHorizontal, Trash2, UserPlus } from 'lucide-react';
 import { useState } from 'react';
 import { api, dataOf } from '../../api/client';
 import type { Comment } from '../../api/types';
@@ -44,12 +44,19 @@ export function Discussion({ documentId, path, className }: Props) {
   const canWrite = useCanWrite();
   const change = useChange(documentId);
   const comments = data?.comments ?? [];
+  const [isWriting, setWriting] = useState(false);
+  const isShort = canWrite && !isWriting && comments.length === 0;
   if (data === undefined || (!canWrite && comments.length === 0 && data.assignee_id === null)) return null;
   return (
     <section aria-label={t('discussion.title')} className={cn('grid gap-2', className)}>
       <div className="flex min-h-7 items-center gap-2">
         <h2 className="flex-1 text-xs font-normal text-muted-foreground">{t('discussion.title')}</h2>
         <Assign documentId={documentId} assignee={data.assignee_id} canWrite={canWrite} />
+        {isShort && (
+          <Button kind="quiet" icon={MessageSquare} onClick={() => setWriting(true)}>
+            {t('discussion.comment')}
+          </Button>
+        )}
       </div>
       {comments.length > 0 && (
         <ol className="grid gap-2.5" aria-live="polite">
@@ -68,9 +75,10 @@ export function Discussion({ documentId, path, className }: Props) {
           ))}
         </ol>
       )}
-      {canWrite && (
+      {canWrite && !isShort && (
         <NewComment
           path={path}
+          takesFocus={isWriting}
           isPending={change.isPending}
           onSend={(body) =>
             change.mutateAsync(() =>
@@ -188,11 +196,12 @@ function CommentView({ comment, onDelete }: { comment: Comment; onDelete: () => 
 
 interface NewCommentProps {
   path: string | null;
+  takesFocus: boolean;
   isPending: boolean;
   onSend: (body: string) => Promise<unknown>;
 }
 
-function NewComment({ path, isPending, onSend }: NewCommentProps) {
+function NewComment({ path, takesFocus, isPending, onSend }: NewCommentProps) {
   const [body, setBody] = useState('');
   const label = path === null ? t('discussion.comment') : t('discussion.commentOn', { field: pathLabel(path) });
   const send = () => {
@@ -210,6 +219,7 @@ function NewComment({ path, isPending, onSend }: NewCommentProps) {
         send();
       }}>
       <TextArea
+        autoFocus={takesFocus}
         aria-label={label}
         placeholder={label}
         rows={1}

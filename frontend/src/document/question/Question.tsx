@@ -214,7 +214,7 @@ function Why({ field, schema, count }: { field: FieldRow; schema: readonly Schem
   const quote = leaf?.evidence?.quote;
   return (
     <p className="mt-1 text-muted-foreground wrap-anywhere">
-      {why !== '' && <span className="text-foreground">{why}</span>}{' '}
+      {why !== '' && <span className="text-foreground">{/[.?!]$/.test(why) ? why : `${why}.`}</span>}{' '}
       {errors.map((error) => (
         <span key={error} className="block text-foreground">
           {error}

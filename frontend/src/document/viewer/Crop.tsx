@@ -17,7 +17,12 @@ const PADDING = 0.4; // above and below, of the height of the box: no half of a 
 
 export const cropQuery = (documentId: string, page: number, box: Box, width = WIDTH) => {
   // The service adds a margin, and returns the box that it shows.
-  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${wide(box, width <= SMALL).join(',')}`;
+  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${wide(
+    box,
+    width <= SMALL,
+  )
+    .map((edge) => edge.toFixed(5))
+    .join(',')}`;
   return queryOptions({
     queryKey: ['crop', path],
     queryFn: ({ signal }) => fetchCrop(path, signal),

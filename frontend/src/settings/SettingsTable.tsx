@@ -1,0 +1,40 @@
+/** A list of the settings as a table. Its last column has the actions of a row. */
+
+import type { UseQueryResult } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { ErrorNotice } from '../components/ui/Notice';
+import { Table, Th } from '../components/ui/Table';
+import { t } from '../shared/i18n';
+import { LIMIT } from './settingsQueries';
+
+interface Props<Item> {
+  label: string;
+  list: UseQueryResult<{ items: Item[]; next?: string | null }>;
+  /** The `Th` of the other columns. */
+  heads: ReactNode;
+  /** Instead of a table without rows. */
+  empty?: ReactNode;
+  row: (item: Item) => ReactNode;
+}
+
+export function SettingsTable<Item>({ label, list, heads, empty, row }: Props<Item>) {
+  if (list.isError) return <ErrorNotice error={list.error} onRetry={() => void list.refetch()} />;
+  if (list.data === undefined) return null;
+  if (list.data.items.length === 0) return empty;
+  return (
+    <>
+      <Table label={label}>
+        <thead>
+          <tr>
+            {heads}
+            <Th>
+              <span className="sr-only">{t('common.actions')}</span>
+            </Th>
+          </tr>
+        </thead>
+        <tbody>{list.data.items.map(row)}</tbody>
+      </Table>
+      {list.data.next && <p className="muted">{t('settings.latest', { count: LIMIT })}</p>}
+    </>
+  );
+}
