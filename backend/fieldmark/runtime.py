@@ -6,8 +6,8 @@ import gc
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -138,19 +138,38 @@ async def _embedder(settings: Settings, database: Database) -> AsyncGenerator[Em
 
 
 async def migrate_as_owner(settings: Settings) -> list[str]:
-    """Apply missing migrations to the configured database and return their names.
+    """Apply missing migrations to the configured database and return their names."""
+    with owner_database(settings) as owner:
+        return await owner.migrate()
 
-    Logs in with DATABASE_OWNER_URL, or with DATABASE_URL if it is not set. If DATABASE_URL logs in as fieldmark_app,
-    that role gets the password in it.
-    """
+
+@dataclass(frozen=True, slots=True)
+class OwnerDatabase:
+    """The configured database, with the login of its owner."""
+
+    settings: Settings
+    owner_url: str
+    app_password: str | None
+    is_embedded: bool
+
+    async def migrate(self) -> list[str]:
+        """Apply missing migrations and return their names."""
+        return await _migrate(self.settings, self.owner_url, self.app_password)
+
+
+@contextmanager
+def owner_database(settings: Settings) -> Generator[OwnerDatabase]:
+    """Log in with DATABASE_OWNER_URL, or with DATABASE_URL if it is not set; start the embedded database if there is
+    neither. If DATABASE_URL logs in as fieldmark_app, a migration gives that role the password in it."""
     deny_memory_access()
     set_user_range(settings.process_user_ids)
     if settings.embedded_database and settings.database_owner_url is None:
         with embedded_postgres(settings.home, settings.postgres_major) as embedded:
-            return await _migrate(settings, embedded.owner_url, embedded.app_password)
+            yield OwnerDatabase(settings, embedded.owner_url, embedded.app_password, is_embedded=True)
+        return
     named = settings.database_owner_url or settings.database_url
     assert named is not None
-    return await _migrate(settings, named.get_secret_value(), _app_password(settings))
+    yield OwnerDatabase(settings, named.get_secret_value(), _app_password(settings), is_embedded=False)
 
 
 async def _migrate(settings: Settings, owner_url: str, app_password: str | None) -> list[str]:

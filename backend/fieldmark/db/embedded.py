@@ -500,6 +500,11 @@ def _write_atomically(file: Path, text: str) -> None:
     unfinished.replace(file)
 
 
+def postgres_programs(major: int) -> Path:
+    """Return the folder with `pg_dump` and `pg_restore` of this major version: 16 or 18."""
+    return _binaries(major, None)
+
+
 def _binaries(major: int, user: int | None) -> Path:
     """Return the folder with `postgres` and `initdb` of this major version, readable by `user`."""
     spec = importlib.util.find_spec(_WHEEL)  # never imported: its import has side effects

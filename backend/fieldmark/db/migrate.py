@@ -24,7 +24,7 @@ _Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
 _HERE: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
-_SHIM_COMMENT: Final = "Made by Fieldmark in place of Supabase's, shim "
+SHIM_COMMENT: Final = "Made by Fieldmark in place of Supabase's, shim "
 _QUEUE_COMMENT: Final = "procrastinate "
 _LEDGER: Final = "supabase_migrations.schema_migrations"
 _NOTICE_SECONDS: Final = 3
@@ -271,12 +271,12 @@ async def _run_file(connection: _Connection, file: str, text: str) -> None:
 async def _install_shim(connection: _Connection) -> None:
     """Create in a plain Postgres what our schema needs from Supabase. Do nothing on Supabase itself."""
     text = (_HERE / "shim.sql").read_text("utf-8")
-    mark = _SHIM_COMMENT + hashlib.sha256(text.encode()).hexdigest()[:12]
+    mark = SHIM_COMMENT + hashlib.sha256(text.encode()).hexdigest()[:12]
     cursor = await connection.execute(
         "select to_regclass('auth.users') is not null, obj_description(to_regnamespace('auth'), 'pg_namespace')"
     )
     has_users, comment = await cursor.fetchone() or (False, None)
-    ours = (comment or "").startswith(_SHIM_COMMENT)
+    ours = (comment or "").startswith(SHIM_COMMENT)
     if comment == mark or (has_users and not ours):
         return
     async with connection.transaction():
