@@ -1060,6 +1060,9 @@ isOneToOne: false
 "decide_extraction_proposals":
 { Args: { "p_accepted": (string)[],"p_extraction_id": string,"p_rejected"?: (string)[] }; Returns: Json
                            },
+"delete_account":
+{ Args: Record<PropertyKey, never>; Returns: Json
+                           },
 "delete_comment":
 { Args: { "p_comment_id": string }; Returns: undefined
                            },
@@ -1104,6 +1107,9 @@ isOneToOne: false
                            },
 "delete_webhook":
 { Args: { "p_webhook_id": string }; Returns: undefined
+                           },
+"deleted_organisation":
+{ Args: { "p_org_id": string }; Returns: Json
                            },
 "ensure_personal_organisation":
 { Args: Record<PropertyKey, never>; Returns: string

@@ -39,5 +39,9 @@ begin
 end $$;
 
 create function private.unregister_deleted_files(p_paths text[]) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  with gone as (delete from private.files_to_delete where storage_path = any (p_paths) returning org_id)
+  update private.organisation_deletions as d set files_deleted = files_deleted + g.files
+  from (select org_id, count(*) as files from gone group by org_id) as g where g.org_id = d.org_id;
+end $$;

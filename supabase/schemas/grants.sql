@@ -14,7 +14,7 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
+    'delete_organisation', 'deleted_organisation', 'delete_account', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
     'delete_webhook', 'test_webhook', 'set_upload_rules', 'delete_source'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);

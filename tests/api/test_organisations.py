@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import zipfile
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 from answers import assert_problem, execute_as_owner
 from members import create_invitation, create_org, new_member
+
+from extraction_case import until
+from fieldmark.stores import retention
 
 pytestmark = pytest.mark.anyio
 
@@ -271,3 +278,74 @@ async def test_number_of_pending_organisation_deletions_is_limited(serve, clone)
         async with server.client() as other:  # a user without pending deletions
             (one,) = (await other.get("/api/me")).json()["organisations"]
             assert (await other.delete(f"/api/organisations/{one['id']}")).status_code == 204
+
+
+def zip_rows(content: bytes) -> dict[str, list[dict[str, Any]]]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        assert archive.testzip() is None
+        return {
+            name: [json.loads(line) for line in archive.read(name).splitlines()]
+            for name in archive.namelist()
+            if name.endswith(".jsonl")
+        }
+
+
+async def test_organisation_is_exported_and_deleted_with_a_report(serve):
+    async with serve() as server:
+        org = await create_org(server.http)
+        url = f"/api/organisations/{org}"
+        server.http.headers["x-org-id"] = org
+        document = await server.upload_text('The total is "12\\3"')
+        body = {"url": "https://a.example", "types": ["webhook.test"]}
+        secret = (await server.http.post("/api/webhooks", json=body)).json()["secret"]
+        async with new_member(server, org, "member") as (member, user):
+            assert_problem(await member.get(f"{url}/export"), 403, "owner_needed")
+            thread = (await member.post("/api/threads", json={"document_id": str(document), "title": "Mine"})).json()
+            exported = await server.http.get(f"{url}/export")
+            assert exported.status_code == 200 and exported.headers["content-type"] == "application/zip"
+            rows = zip_rows(exported.content)
+            assert [one["id"] for one in rows["rows/documents.jsonl"]] == [str(document)]
+            assert "12\\3" in rows["rows/document_pages.jsonl"][0]["text"]
+            assert secret not in exported.text and thread["id"] not in json.dumps(rows)
+            assert {one["user_id"] for one in rows["rows/memberships.jsonl"]} >= {str(user)}
+            with zipfile.ZipFile(io.BytesIO(exported.content)) as archive:
+                (original,) = [name for name in archive.namelist() if name.startswith(f"originals/{document}/")]
+                assert archive.read(original) == b'The total is "12\\3"'
+            own = zip_rows((await member.get("/api/me/export")).content)
+            assert [one["id"] for one in own[f"{org}/threads.jsonl"]] == [thread["id"]]
+            assert own[f"{org}/documents.jsonl"] == []
+            assert_problem(await server.http.get(f"{url}/deletion"), 404)
+            assert (await server.http.delete(url)).status_code == 204
+            assert_problem(await member.get(f"{url}/deletion"), 404)
+
+        async def finished() -> dict[str, Any] | None:
+            report = (await server.http.get(f"{url}/deletion")).json()
+            return report if report["finished_at"] and not report["files_left"] else None
+
+        await server.runtime.documents.delete_originals()
+        async with server.runtime.database.as_service() as conn:
+            while await retention.clear_organisations(conn):
+                pass
+        await server.runtime.documents.delete_originals()
+        report = await until(finished)
+        assert report["rows_left"] == {} and report["files_deleted"] == 1
+        assert report["rows_found"]["public.documents"] == 1
+        assert not any(path.is_file() for path in server.runtime.files.root.rglob("*"))
+
+
+async def test_person_deletes_their_account(serve):
+    async with serve() as server:
+        org = await create_org(server.http)
+        async with new_member(server, org, "member") as (member, user):
+            key = (await member.post("/api/keys", json={"name": "k", "scopes": ["documents:read"]})).json()
+            async with server.client_with_token(key["key"]) as robot:
+                assert_problem(await robot.delete("/api/me"), 403, "person_needed")
+                del member.headers["x-org-id"]
+                answer = await member.delete("/api/me")
+                assert answer.status_code == 200 and answer.json()["memberships"] == 1, answer.text
+                assert len(answer.json()["organisations"]) == 1  # the personal one
+                assert_problem(await robot.get("/api/documents"), 401, "key_revoked")
+            members = (await server.http.get(f"/api/organisations/{org}/members")).json()["items"]
+            assert str(user) not in {one["user_id"] for one in members}
+            async with new_member(server, org, "member"):
+                assert_problem(await server.http.delete("/api/me"), 409, "last_owner")

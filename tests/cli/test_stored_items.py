@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 
@@ -133,3 +134,23 @@ async def test_extract_uses_stored_items_by_name(commands):
                 assert (listed.code, "--limit" in listed.err) == (0, is_more), (command, listed.err)
         unknown = await fieldmark.run("documents", "--tag", "late")
         assert unknown.code == 1 and "late" in unknown.err
+
+
+async def test_an_organisation_is_exported_and_deleted_by_its_name(commands, tmp_path):
+    async with commands(Script([])) as fieldmark:
+        org = json.loads((await fieldmark.run("organisation", "--json")).out)
+        out = tmp_path / "all.zip"
+        assert (await fieldmark.run("organisation", "--export", str(out))).code == 0
+        with zipfile.ZipFile(out) as archive:
+            assert json.loads(archive.read("rows/organisations.jsonl"))["id"] == org["id"]
+        assert [path.name for path in tmp_path.iterdir()] == ["all.zip"]
+        refused = await fieldmark.run("delete", "organisation", org["id"], stdin="something else\n")
+        assert refused.code == 1 and json.loads((await fieldmark.run("organisation", "--json")).out)["id"] == org["id"]
+        deleted = await fieldmark.run("delete", "organisation", org["id"], "--json", stdin=f"{org['name']}\n")
+        assert deleted.code == 0, deleted.err
+        report = json.loads(deleted.out)
+        assert report["rows_left"] == {} and report["rows_found"]["public.organisations"] == 1
+        again = await fieldmark.run("delete", "organisation", org["id"], "--json")
+        assert (again.code, json.loads(again.out)) == (0, report)
+        me = json.loads((await fieldmark.run("organisation", "--json")).out)
+        assert me["id"] != org["id"]  # a new personal organisation

@@ -541,6 +541,7 @@ MEMBERS | existing | select restore_extraction(%(extraction)s, 0)
 MEMBERS | existing | select unlock_extraction_field(%(extraction)s, '{vendor,name}')
 MEMBERS | existing | select decide_extraction_proposals(%(extraction)s, array[%(proposal)s::uuid])
 OWNERS | existing | select delete_organisation(%(org)s)
+MEMBER | their own | select delete_account() where auth.uid() = %(member)s
 SERVER | existing | select private.append_event(%(run)s, '{}')
 SERVER | existing | select from private.cancel_run(%(run)s, 'No.') as n where n
 SERVED_OWNER | in a thread that is not shared | select from private.cancel_run(%(thread_run)s, 'No.') as n where n

@@ -193,7 +193,6 @@ public.storage_usage | org_id
 public.upload_rules | org_id | schema_id org_id | stack_id org_id
 public.usage_by_day | org_id
 public.queue_limits | org_id
-private.organisation_deletions | org_id
 private.search_orgs | org_id
 private.indexing_queue | org_id
 private.embedding_queue | org_id

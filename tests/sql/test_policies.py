@@ -171,7 +171,7 @@ def test_row_security_is_enabled_and_forced_on_every_table(roles: Roles) -> None
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
     tables = {"indexing_queue", "search_orgs", "search_chunks", "search_terms", "search_vectors", "embedding_queue"}
-    tables |= {"files_to_delete", "search_embedder", "delta_channel", "source_objects"}
+    tables |= {"files_to_delete", "search_embedder", "delta_channel", "source_objects", "organisation_deletions"}
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 
@@ -403,7 +403,8 @@ CALLABLE = {
         """
         save_extraction_fields update_extraction_field update_extraction_fields update_field remove_extraction_field
         identify_document complete_extraction restore_extraction unlock_extraction_field
-        decide_extraction_proposals delete_organisation delete_document delete_extraction delete_run
+        decide_extraction_proposals delete_organisation deleted_organisation delete_account delete_document
+        delete_extraction delete_run
         delete_thread delete_stack remove_stack_document delete_saved_view assign_document delete_comment remove_member
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation read_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from uuid import UUID
 
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field, model_validator
 
 from fieldmark.agents.registry import check_tools_to_approve
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
+from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
@@ -18,12 +21,28 @@ from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import KeyCaller, require_scope
+from fieldmark.services.exports.archive import organisation_archive, person_archive
 from fieldmark.stores import organisations, upload_rules
-from fieldmark.stores.organisations import Invitation, Member, OfferedInvitation, Organisation, SettingChange
+from fieldmark.stores.organisations import (
+    DeletedAccount,
+    DeletedOrganisation,
+    Invitation,
+    Member,
+    OfferedInvitation,
+    Organisation,
+    SettingChange,
+)
 from fieldmark.stores.paging import ListPage
 from fieldmark.stores.upload_rules import UploadRule
 
 router = Routes(tags=["organisations"])
+
+_ZIP: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A ZIP file",
+        "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -150,6 +169,27 @@ async def get_me(caller: TheCaller, runtime: TheRuntime) -> Me:
     )
 
 
+@router.get("/api/me/export", response_class=StreamingResponse, responses=_ZIP)
+async def export_account(person: ThePerson, runtime: TheRuntime) -> StreamingResponse:
+    """Export all rows that name you or a key of yours, in all your organisations: a ZIP file with a folder for each
+    organisation, and in it JSON lines for each table. What an agent or another member wrote about you in a text is not
+    found."""
+    await service.scope_of_user(runtime.database, person.user_id)
+    async with runtime.database.as_user_without_org(person.user_id) as conn:
+        page = await organisations.list_of_user(conn, person.user_id, limit=200)
+    scopes = [Scope(person.user_id, one.id) for one in page.items]
+    return _zip_response(person_archive(runtime.database, scopes), "fieldmark-account.zip")
+
+
+@router.delete("/api/me")
+async def delete_account(person: ThePerson, runtime: TheRuntime) -> DeletedAccount:
+    """Delete your account: your memberships, organisations without other members, keys, sources, threads that you did
+    not share, and your address. What you wrote for other members stays, under an id that names no one. Refused with
+    `last_owner` while an organisation with other members has no other owner."""
+    async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
+        return await organisations.delete_account(conn)
+
+
 @router.get("/api/organisations")
 async def list_organisations(
     caller: TheCaller, runtime: TheRuntime, limit: Limit = 50, before: Before = None
@@ -217,6 +257,24 @@ async def delete_organisation(organisation_id: UUID, person: ThePerson, runtime:
     scope = await service.scope_of_user(runtime.database, person.user_id, organisation_id)
     async with runtime.database.as_user(scope) as conn:
         await organisations.delete(conn, organisation_id)
+
+
+@router.get("/api/organisations/{organisation_id}/deletion")
+async def get_deletion(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> DeletedOrganisation:
+    """Return what was deleted of an organisation that you deleted: counts of rows by table and of files, and whether
+    any is left."""
+    async with runtime.database.as_user_without_org(person.user_id) as conn:
+        return await organisations.deleted(conn, organisation_id)
+
+
+@router.get("/api/organisations/{organisation_id}/export", response_class=StreamingResponse, responses=_ZIP)
+async def export_organisation(organisation_id: UUID, person: ThePerson, runtime: TheRuntime) -> StreamingResponse:
+    """Export an organisation: a ZIP file with all rows that you may read, as JSON lines for each table, and all
+    original files. Owners only. It has no secrets, no search index, and no threads that other members did not share."""
+    scope = await service.scope_of_user(runtime.database, person.user_id, organisation_id)
+    async with runtime.database.as_user(scope) as conn:
+        await organisations.check_owner(conn, organisation_id)
+    return _zip_response(organisation_archive(runtime.database, runtime.files, scope), f"fieldmark-{scope.org_id}.zip")
 
 
 @router.post("/api/organisations/{organisation_id}/leave", status_code=204)
@@ -293,6 +351,11 @@ async def accept_invitation(body: AcceptInvitation, person: ThePerson, runtime: 
     async with runtime.database.as_user_without_org(person.user_id, person.email) as conn:
         org_id = await organisations.accept_invitation(conn, body.token)
         return await organisations.get(conn, org_id)
+
+
+def _zip_response(parts: AsyncIterator[bytes], filename: str) -> StreamingResponse:
+    headers = attachment_headers(filename) | {"Cache-Control": "private, no-store"}
+    return StreamingResponse(parts, media_type="application/zip", headers=headers)
 
 
 async def _organisation_of_key(runtime: Runtime, key: KeyCaller) -> Organisation:

@@ -68,7 +68,11 @@ SECOND_SCOPES = {
 PEOPLE_ONLY = frozenset(
     {
         ("POST", "/api/organisations"),
+        ("GET", "/api/me/export"),
+        ("DELETE", "/api/me"),
         ("DELETE", "/api/organisations/{organisation_id}"),
+        ("GET", "/api/organisations/{organisation_id}/deletion"),
+        ("GET", "/api/organisations/{organisation_id}/export"),
         ("POST", "/api/organisations/{organisation_id}/leave"),
         ("POST", "/api/invitations/read"),
         ("POST", "/api/invitations/accept"),

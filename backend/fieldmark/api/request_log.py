@@ -1,10 +1,12 @@
-"""Logs each request and traces it: method, route, status, duration, user and organisation."""
+"""Logs each request and traces it: method, route, the ids in its path, status, duration, user and organisation."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 import structlog
 from starlette.requests import Request
@@ -52,7 +54,17 @@ class RequestLog:
                     current.set_attribute("http.response.status_code", status)
                 write = log.debug if route in _POLLED_ROUTES else log.info
                 duration_ms = round((time.monotonic() - started) * 1000)
-                write("request", method=method, route=route, status=status, duration_ms=duration_ms)
+                write("request", method=method, route=route, **_ids(scope), status=status, duration_ms=duration_ms)
+
+
+def _ids(scope: Scope) -> dict[str, Any]:
+    """Return the ids in a request's path, so that the log says who read what."""
+    given: dict[str, object] = scope.get("path_params") or {}
+    ids: dict[str, str] = {}
+    for name, value in given.items():
+        with suppress(ValueError):  # a client chooses the path: nothing else of it is logged
+            ids[name] = str(UUID(str(value)))
+    return {"ids": ids} if ids else {}
 
 
 def path_in_app(scope: MutableMapping[str, Any]) -> str:

@@ -85,6 +85,20 @@ class Client:
         """GET a path and return the file."""
         return (await self._ask("GET", path, params=_query_parameters(query))).content
 
+    async def download(self, path: str, out: Path) -> int:
+        """GET a path, write the file, and return its size. An interrupted download leaves no file."""
+        part = out.with_name(f"{out.name}.part")
+        try:
+            with part.open("wb") as opened:
+                async with self._stream("GET", path) as answer:
+                    async for some in answer.aiter_bytes():
+                        opened.write(some)
+                size = opened.tell()
+            part.replace(out)
+        finally:
+            part.unlink(missing_ok=True)
+        return size
+
     async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
         """Upload a file as a document."""
         name = os.fsencode(file.name).decode(errors="replace")

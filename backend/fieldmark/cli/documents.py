@@ -12,6 +12,7 @@ import typer
 
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, ErrorResponse, error_text, fetch_items, run_with_client
+from fieldmark.cli.erasure import delete_account, delete_organisation
 from fieldmark.cli.files import print_json
 from fieldmark.cli.follow import list_problems, show_extraction
 from fieldmark.cli.process import FAILED, MISUSED, exit_with
@@ -25,6 +26,8 @@ class Kind(StrEnum):
     DOCUMENT = "document"
     EXTRACTION = "extraction"
     RUN = "run"
+    ORGANISATION = "organisation"
+    ACCOUNT = "account"
 
 
 @command()
@@ -89,7 +92,14 @@ def delete(
     ids: Annotated[list[UUID], typer.Argument(metavar="id...", help="The ids.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete documents, extractions or runs, with everything that belongs to them. This cannot be undone."""
+    """Delete documents, extractions, runs, an organisation or your account, with everything that belongs to them. This
+    cannot be undone."""
+    if kind in (Kind.ORGANISATION, Kind.ACCOUNT):
+        if len(ids) > 1:
+            exit_with("Delete one organisation or account at a time.", MISUSED)
+        delete_one = delete_organisation if kind is Kind.ORGANISATION else delete_account
+        run_with_client(target, lambda client: delete_one(client, target, ids[0], yes=yes))
+        return
     left = run_with_client(target, lambda client: _delete(client, target, kind, ids, yes=yes))
     if left:
         raise typer.Exit(FAILED)

@@ -10,7 +10,7 @@ from uuid import UUID
 import typer
 
 from fieldmark.cli.client import Client, run_with_client
-from fieldmark.cli.files import file_or_document, print_json
+from fieldmark.cli.files import check_out, file_or_document, print_json
 from fieldmark.cli.follow import running, show_extraction
 from fieldmark.cli.process import FAILED
 from fieldmark.cli.target import Target, command
@@ -62,8 +62,14 @@ def organisation(
     auto_approved_tools: Annotated[
         str | None, typer.Option(help='Tools that need no approval, separated by commas. "": all need it.')
     ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write all rows and original files to this ZIP file (owners only).")
+    ] = None,
 ) -> None:
-    """Show the organisation's settings, or change the ones given (owners only)."""
+    """Show the organisation's settings, or change the ones given (owners only). With --export, write all its data."""
+    if export is not None:
+        run_with_client(target, lambda client: _export(client, export))
+        return
     tools = (
         None
         if auto_approved_tools is None
@@ -75,6 +81,13 @@ def organisation(
     if not print_json(target, found):
         rows = ((name, _text(found[name])) for name in _SETTINGS)
         show_lines([("name", found["name"]), *rows], "")
+
+
+async def _export(client: Client, out: Path) -> None:
+    check_out(out)
+    org_id = (await client.organisation("GET"))["id"]
+    size = await client.download(f"/api/organisations/{org_id}/export", out)
+    steps().print(f"{out}: {size:,} bytes")
 
 
 def _text(setting: str | bool | list[str]) -> str:

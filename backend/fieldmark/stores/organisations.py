@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, LiteralString
 from uuid import UUID
 
 from psycopg import sql
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, TypeAdapter
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import Approvers, MembershipRole
@@ -103,6 +103,39 @@ class SettingChange:
 
 
 @dataclass(frozen=True, slots=True)
+class DeletedOrganisation:
+    """What was deleted of an organisation."""
+
+    org_id: UUID
+    asked_at: datetime
+    finished_at: Annotated[datetime | None, Field(description="When the last row was deleted. null: not yet.")]
+    rows_found: Annotated[
+        dict[str, int] | None,
+        Field(description="Rows by table when the deletion began. null: it has not begun.", examples=[{"runs": 3}]),
+    ]
+    rows_left: Annotated[
+        dict[str, int] | None, Field(description="Rows by table when the deletion ended: {} if none is left.")
+    ]
+    files_deleted: int
+    files_left: Annotated[int, Field(description="Original files that workers have not deleted yet.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedAccount:
+    """What was deleted with an account."""
+
+    organisations: Annotated[list[UUID], Field(description="Organisations without other members, deleted as well.")]
+    memberships: int
+    threads: Annotated[int, Field(description="Threads that you had not shared.")]
+    sources: int
+    invitations: Annotated[int, Field(description="Invitations to your address, from which it was removed.")]
+
+
+_DELETED: Final = TypeAdapter(DeletedOrganisation)
+_DELETED_ACCOUNT: Final = TypeAdapter(DeletedAccount)
+
+
+@dataclass(frozen=True, slots=True)
 class InvitationToken:
     """The id and the token of a new invitation. The token is stored only as a hash."""
 
@@ -174,11 +207,29 @@ async def update(conn: Connection, org_id: UUID, changes: dict[str, Any]) -> Org
     return await get(conn, org_id)
 
 
+async def check_owner(conn: Connection, org_id: UUID) -> None:
+    """Raise OwnerNeeded, or NotFound if the caller is not a member."""
+    await conn.execute("select private.check_owner(%s)", (org_id,))
+
+
 async def delete(conn: Connection, org_id: UUID) -> None:
     """Delete an organisation. Raise OwnerNeeded, NotFound."""
     if (await get(conn, org_id)).role is not MembershipRole.OWNER:
         raise OwnerNeeded("Only an owner of the organisation can delete it.")
     await conn.execute("select public.delete_organisation(%s)", (org_id,))
+
+
+async def deleted(conn: Connection, org_id: UUID) -> DeletedOrganisation:
+    """Return what was deleted of an organisation that the caller deleted. Raise NotFound."""
+    found = await _fetch_value(conn, "select public.deleted_organisation(%s) as result", (org_id,))
+    if found is None:
+        raise NotFound("You have not deleted such an organisation.")
+    return _DELETED.validate_python(found)
+
+
+async def delete_account(conn: Connection) -> DeletedAccount:
+    """Delete the caller's account. Raise LastOwner, TooMany."""
+    return _DELETED_ACCOUNT.validate_python(await _fetch_value(conn, "select public.delete_account() as result", ()))
 
 
 async def members(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> ListPage[Member]:
@@ -228,7 +279,7 @@ async def invite(
 
 
 async def invitations(conn: Connection, org_id: UUID, *, limit: int, before: str | None = None) -> ListPage[Invitation]:
-    await conn.execute("select private.check_owner(%s)", (org_id,))
+    await check_owner(conn, org_id)
     request = PageRequest("invitations", limit, before)
     query = f"""
         select {_INVITATION} from public.invitations
@@ -241,7 +292,7 @@ async def setting_changes(
     conn: Connection, org_id: UUID, *, limit: int, before: str | None = None
 ) -> ListPage[SettingChange]:
     """Return a page of the changes to an organisation's settings, newest first. Raise OwnerNeeded."""
-    await conn.execute("select private.check_owner(%s)", (org_id,))
+    await check_owner(conn, org_id)
     request = PageRequest("setting_changes", limit, before)
     query = f"""
         select id, setting, old, new, created_by, created_at from public.settings_journal
