@@ -884,8 +884,12 @@ begin
 end $$;
 
 create function private.unregister_deleted_files(p_paths text[]) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$ delete from private.files_to_delete where storage_path = any (p_paths) $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  with gone as (delete from private.files_to_delete where storage_path = any (p_paths) returning org_id)
+  update private.organisation_deletions as d set files_deleted = files_deleted + g.files
+  from (select org_id, count(*) as files from gone group by org_id) as g where g.org_id = d.org_id;
+end $$;
 
 -- storage.sql
 
@@ -6444,11 +6448,20 @@ begin
   return v_gone;
 end $$;
 
+-- Deleted organisations: what workers still have to delete, and afterwards the proof of what they deleted. It has no
+-- foreign key, because it outlives the organisation.
 create table private.organisation_deletions (
-  org_id uuid primary key references public.organisations (id) on delete cascade,
+  org_id uuid primary key,
   asked_by uuid,
-  asked_at timestamptz not null default now()
+  asked_at timestamptz not null default now(),
+  -- The number of its rows by table: when the deletion began, and (must be none) when it ended.
+  rows_found jsonb,
+  rows_left jsonb,
+  files_deleted bigint not null default 0,
+  finished_at timestamptz
 );
+create index organisation_deletions_open on private.organisation_deletions (asked_at, org_id) where finished_at is null;
+select private.protect_table('private.organisation_deletions');
 
 -- Deletes an organisation: it is invisible at once, and workers delete its rows in batches.
 create function public.delete_organisation(p_org_id uuid) returns void
@@ -6459,7 +6472,7 @@ begin
   perform private.current_user_id();
   -- A personal organisation is created again: repeated deletion would multiply a user's share of the queue.
   perform private.require(
-    (select count(*) from private.organisation_deletions where asked_by = auth.uid()) < 20,
+    (select count(*) from private.organisation_deletions where asked_by = auth.uid() and finished_at is null) < 20,
     '20 of your organisations are still being deleted. Try again in a few minutes.',
     'PT409', 'too_many');
   -- A user who accepts an invitation or creates a key in it waits for this row.
@@ -6469,11 +6482,52 @@ begin
   delete from public.memberships where org_id = p_org_id;
 end $$;
 
+-- Returns what was deleted of an organisation that the caller deleted. Null: the caller deleted no such organisation.
+create function public.deleted_organisation(p_org_id uuid) returns jsonb
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select jsonb_build_object(
+    'org_id', org_id, 'asked_at', asked_at, 'finished_at', finished_at, 'rows_found', rows_found,
+    'rows_left', rows_left, 'files_deleted', files_deleted,
+    'files_left', (select count(*) from private.files_to_delete as f where f.org_id = d.org_id))
+  from private.organisation_deletions as d
+  where org_id = p_org_id and asked_by = auth.uid()
+$$;
+
+-- Counts an organisation's rows in every table of the catalogue, so that a new table is not forgotten. (Not in the
+-- record of the deletion, and in the queue of files, which is counted apart.)
+create function private.count_rows_of_organisation(p_org_id uuid, p_number integer) returns jsonb
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  v_counts jsonb := '{}';
+  v_table text;
+  v_column text;
+  v_count bigint;
+begin
+  for v_table, v_column in
+    select c.oid::regclass::text, a.attname from pg_class as c
+    join pg_attribute as a on a.attrelid = c.oid and not a.attisdropped
+      and (a.attname in ('org_id', 'org_number') or (c.oid = 'public.organisations'::regclass and a.attname = 'id'))
+    where c.relkind in ('r', 'p') and not c.relispartition
+      and c.relnamespace in ('public'::regnamespace, 'private'::regnamespace)
+      and c.oid not in ('private.organisation_deletions'::regclass, 'private.files_to_delete'::regclass)
+    order by 1
+  loop
+    execute format('select count(*) from %s where %I = %L', v_table, v_column,
+      case v_column when 'org_number' then p_number::text else p_org_id::text end) into v_count;
+    if v_count > 0 then
+      v_counts := v_counts || jsonb_build_object(v_table, v_count);
+    end if;
+  end loop;
+  return v_counts;
+end $$;
+
 -- Deletes a batch of rows of a deleted organisation, children first, so that no foreign key has to cascade.
 create function private.clear_organisations(p_rows integer default 2000) returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_org uuid := (select org_id from private.organisation_deletions order by asked_at, org_id limit 1);
+  v_org uuid := (
+    select org_id from private.organisation_deletions where finished_at is null order by asked_at, org_id limit 1);
+  v_number integer := (select number from private.search_orgs where org_id = v_org);
   v_runs uuid[];
   v_documents uuid[];
   v_table regclass;
@@ -6483,8 +6537,15 @@ begin
   if v_org is null or not private.lock_maintenance_task('organisations') then
     return 0;
   end if;
+  update private.organisation_deletions set rows_found = private.count_rows_of_organisation(v_org, v_number)
+  where org_id = v_org and rows_found is null;
+  if found then
+    return 1;
+  end if;
   v_runs := array(select id from public.runs where org_id = v_org order by created_at desc, id desc limit 50);
   v_documents := array(select id from public.documents where org_id = v_org order by created_at desc, id desc limit 20);
+  -- The triggers of the queue's tables use unqualified names.
+  perform set_config('search_path', 'pg_catalog, queue, pg_temp', true);
   for v_table, v_rows in values
     ('public.run_events'::regclass, 'run_id = any ($3)'),
     ('public.tool_calls', 'run_id = any ($3)'),
@@ -6492,8 +6553,7 @@ begin
     ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.fields', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.document_pages', 'document_id = any ($4)'),
-    ('private.search_vectors',
-      'org_number = (select number from private.search_orgs where org_id = $1) and document_id = any ($4)'),
+    ('private.search_vectors', 'org_number = $5 and document_id = any ($4)'),
     ('private.search_chunks', 'document_id = any ($4)'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
@@ -6503,16 +6563,61 @@ begin
     ('public.agent_sessions', 'org_id = $1'),
     ('public.usage', 'org_id = $1'),
     ('public.threads', 'org_id = $1'),
-    ('private.search_terms', 'org_number = (select number from private.search_orgs where org_id = $1)'),
+    -- Of documents that were deleted before, whose indexing job has not run.
+    ('private.search_vectors', 'org_number = $5'),
+    ('private.search_chunks', 'org_number = $5'),
+    ('private.search_terms', 'org_number = $5'),
+    -- (A job that runs finds no row, and is deleted when it ends.)
+    ('queue.procrastinate_jobs', 'left(lock, 36) = $1::text and status <> ''doing'''),
     ('public.organisations', 'id = $1')
   loop
     execute format(
       'delete from %1$s where ctid = any (array(select ctid from %1$s where %2$s limit $2))', v_table, v_rows)
-    using v_org, p_rows, v_runs, v_documents;
+    using v_org, p_rows, v_runs, v_documents, v_number;
     get diagnostics v_gone = row_count;
     exit when v_gone > 0;
   end loop;
+  if v_gone = 0 or v_table = 'public.organisations'::regclass then
+    update private.organisation_deletions
+    set rows_left = private.count_rows_of_organisation(v_org, v_number), finished_at = clock_timestamp()
+    where org_id = v_org;
+  end if;
   return 1;
+end $$;
+
+-- Deletes the caller's account: the organisations of which they are the only member, their memberships, threads that they
+-- did not share, sources and address. What they wrote for other members stays, under an id that names no one. Returns
+-- {table: rows}, with the ids of the deleted organisations.
+create function public.delete_account() returns jsonb
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  v_user uuid := private.current_user_id();
+  v_addresses text[] := array[
+    lower(auth.jwt() ->> 'email'), (select lower(email) from auth.users where id = v_user)];
+  v_deleted jsonb;
+  v_org uuid;
+  v_orgs uuid[] := array(
+    select m.org_id from public.memberships as m where m.user_id = v_user and m.role = 'owner' and not exists (
+      select from public.memberships as other where other.org_id = m.org_id and other.user_id <> v_user));
+begin
+  foreach v_org in array v_orgs loop
+    perform public.delete_organisation(v_org);
+  end loop;
+  -- (The trigger refuses the last owner of an organisation with other members.)
+  with removed as (delete from public.memberships where user_id = v_user returning 1)
+    select jsonb_build_object('organisations', to_jsonb(v_orgs), 'memberships', count(*)) into v_deleted from removed;
+  with removed as (delete from public.threads where created_by = v_user and not shared returning 1)
+    select v_deleted || jsonb_build_object('threads', count(*)) into v_deleted from removed;
+  with removed as (delete from public.sources where created_by = v_user returning 1)
+    select v_deleted || jsonb_build_object('sources', count(*)) into v_deleted from removed;
+  -- Without its address an invitation would be for everyone who has the link.
+  with changed as (
+    update public.invitations set email = null, revoked_at = coalesce(revoked_at, case when accepted_at is null then now() end),
+      revoked_by = case when accepted_at is null and revoked_at is null then v_user else revoked_by end
+    where lower(email) = any (v_addresses) returning 1)
+    select v_deleted || jsonb_build_object('invitations', count(*)) into v_deleted from changed;
+  delete from auth.users where id = v_user;
+  return v_deleted;
 end $$;
 
 -- realtime.sql
@@ -6553,7 +6658,7 @@ begin
     'delete_prompt', 'delete_extraction', 'delete_run', 'save_extraction_fields', 'update_extraction_field',
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
-    'delete_organisation', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
+    'delete_organisation', 'deleted_organisation', 'delete_account', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
     'delete_webhook', 'test_webhook', 'set_upload_rules', 'delete_source'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
