@@ -6454,7 +6454,7 @@ create table private.organisation_deletions (
   org_id uuid primary key,
   asked_by uuid,
   asked_at timestamptz not null default now(),
-  -- The number of its rows by table: when the deletion began, and (must be none) when it ended.
+  -- The number of its rows by table: when the deletion started, and when it ended ({}: no row).
   rows_found jsonb,
   rows_left jsonb,
   files_deleted bigint not null default 0,

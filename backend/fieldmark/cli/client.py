@@ -93,11 +93,10 @@ class Client:
                 async with self._stream("GET", path) as answer:
                     async for some in answer.aiter_bytes():
                         opened.write(some)
-                size = opened.tell()
             part.replace(out)
         finally:
             part.unlink(missing_ok=True)
-        return size
+        return out.stat().st_size
 
     async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
         """Upload a file as a document."""

@@ -111,7 +111,7 @@ class DeletedOrganisation:
     finished_at: Annotated[datetime | None, Field(description="When the last row was deleted. null: not yet.")]
     rows_found: Annotated[
         dict[str, int] | None,
-        Field(description="Rows by table when the deletion began. null: it has not begun.", examples=[{"runs": 3}]),
+        Field(description="Rows by table when the deletion began. null: not counted yet.", examples=[{"runs": 3}]),
     ]
     rows_left: Annotated[
         dict[str, int] | None, Field(description="Rows by table when the deletion ended: {} if none is left.")
