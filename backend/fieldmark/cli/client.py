@@ -85,8 +85,8 @@ class Client:
         """GET a path and return the file."""
         return (await self._ask("GET", path, params=_query_parameters(query))).content
 
-    async def download(self, path: str, out: Path) -> int:
-        """GET a path, write the file, and return its size. An interrupted download leaves no file."""
+    async def download(self, path: str, out: Path) -> None:
+        """GET a path and write the file. An interrupted download leaves no file."""
         part = out.with_name(f"{out.name}.part")
         try:
             with part.open("wb") as opened:
@@ -96,7 +96,6 @@ class Client:
             part.replace(out)
         finally:
             part.unlink(missing_ok=True)
-        return out.stat().st_size
 
     async def upload(self, file: Path, password: str | None, **query: object) -> dict[str, Any]:
         """Upload a file as a document."""

@@ -69,6 +69,7 @@ def organisation(
     """Show the organisation's settings, or change the ones given (owners only). With --export, write all its data."""
     if export is not None:
         run_with_client(target, lambda client: _export(client, export))
+        steps().print(f"{export}: {export.stat().st_size:,} bytes")
         return
     tools = (
         None
@@ -86,8 +87,7 @@ def organisation(
 async def _export(client: Client, out: Path) -> None:
     check_out(out)
     org_id = (await client.organisation("GET"))["id"]
-    size = await client.download(f"/api/organisations/{org_id}/export", out)
-    steps().print(f"{out}: {size:,} bytes")
+    await client.download(f"/api/organisations/{org_id}/export", out)
 
 
 def _text(setting: str | bool | list[str]) -> str:
