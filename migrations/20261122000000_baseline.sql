@@ -1546,11 +1546,13 @@ create table public.extractions (
   version integer not null default 0,
   -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
   is_suggestion boolean not null default false,
+  -- Of a schema that is being tried out: no change is reported for it.
+  is_trial boolean not null default false,
   -- Which of a document's extractions is the current one: the one with the lowest precedence, then the newest. Below 2
-  -- they count: those that are empty hide no other, those that failed and suggestions no one has accepted are never
-  -- current. A column, since a function would be called for each row of a table.
+  -- they count: those that are empty hide no other, those that failed, trials, and suggestions no one has accepted are
+  -- never current. A column, since a function would be called for each row of a table.
   precedence smallint not null generated always as (
-    case when is_suggestion then 3 when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end
+    case when is_suggestion or is_trial then 3 when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end
   ) stored,
   unique (id, document_id, org_id),
   unique (id, org_id),
@@ -1581,7 +1583,7 @@ create index extractions_to_check on public.extractions (updated_at)
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
-grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid),
+grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid, is_trial),
   update (
     document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks
   ) on public.extractions to authenticated;
@@ -5939,11 +5941,11 @@ begin
   return null;
 end $$;
 create trigger record_inserted_extraction after insert on public.extractions
-  for each row when (new.status = 'completed') execute function private.record_extraction_change();
+  for each row when (new.status = 'completed' and not new.is_trial) execute function private.record_extraction_change();
 create trigger record_changed_extraction after update on public.extractions
-  for each row when (
+  for each row when (not new.is_trial and (
     new.status <> old.status or new.reviewed_by is distinct from old.reviewed_by
-    or (old.status = 'completed' and new.version <> old.version))
+    or (old.status = 'completed' and new.version <> old.version)))
   execute function private.record_extraction_change();
 
 -- A child run is a part of its parent, but a person has to decide its calls. A filled table is a change of its own.
@@ -5956,7 +5958,8 @@ begin
     ('run.' || new.status, true)) as events (event, has_happened)
   where has_happened
     -- (A member whose organisation is deleted leaves it, which cancels runs.)
-    and exists (select from public.organisations where id = new.org_id);
+    and exists (select from public.organisations where id = new.org_id)
+    and not exists (select from public.extractions where id = new.extraction_id and is_trial);
   return null;
 end $$;
 create trigger record_run_change after update of status on public.runs

@@ -68,11 +68,11 @@ begin
   return null;
 end $$;
 create trigger record_inserted_extraction after insert on public.extractions
-  for each row when (new.status = 'completed') execute function private.record_extraction_change();
+  for each row when (new.status = 'completed' and not new.is_trial) execute function private.record_extraction_change();
 create trigger record_changed_extraction after update on public.extractions
-  for each row when (
+  for each row when (not new.is_trial and (
     new.status <> old.status or new.reviewed_by is distinct from old.reviewed_by
-    or (old.status = 'completed' and new.version <> old.version))
+    or (old.status = 'completed' and new.version <> old.version)))
   execute function private.record_extraction_change();
 
 -- A child run is a part of its parent, but a person has to decide its calls. A filled table is a change of its own.
@@ -85,7 +85,8 @@ begin
     ('run.' || new.status, true)) as events (event, has_happened)
   where has_happened
     -- (A member whose organisation is deleted leaves it, which cancels runs.)
-    and exists (select from public.organisations where id = new.org_id);
+    and exists (select from public.organisations where id = new.org_id)
+    and not exists (select from public.extractions where id = new.extraction_id and is_trial);
   return null;
 end $$;
 create trigger record_run_change after update of status on public.runs

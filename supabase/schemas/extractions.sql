@@ -43,11 +43,13 @@ create table public.extractions (
   version integer not null default 0,
   -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
   is_suggestion boolean not null default false,
+  -- Of a schema that is being tried out: no change is reported for it.
+  is_trial boolean not null default false,
   -- Which of a document's extractions is the current one: the one with the lowest precedence, then the newest. Below 2
-  -- they count: those that are empty hide no other, those that failed and suggestions no one has accepted are never
-  -- current. A column, since a function would be called for each row of a table.
+  -- they count: those that are empty hide no other, those that failed, trials, and suggestions no one has accepted are
+  -- never current. A column, since a function would be called for each row of a table.
   precedence smallint not null generated always as (
-    case when is_suggestion then 3 when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end
+    case when is_suggestion or is_trial then 3 when status = 'failed' then 2 when status = 'in_progress' and version = 0 then 1 else 0 end
   ) stored,
   unique (id, document_id, org_id),
   unique (id, org_id),
@@ -78,7 +80,7 @@ create index extractions_to_check on public.extractions (updated_at)
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
-grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid),
+grant insert (id, org_id, user_id, document_id, schema, schema_revid, prompt_revid, is_trial),
   update (
     document_type, status, extracted_fields, confidences, confidence_scores, evidence, locks
   ) on public.extractions to authenticated;

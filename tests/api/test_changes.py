@@ -126,6 +126,23 @@ async def test_the_feed_lists_what_happened_to_a_document_in_order(serve):
         assert (await feed(server.http, 10**18))["items"] == []
 
 
+async def test_a_trial_reports_no_change_and_is_never_the_current_extraction(serve):
+    async with serve() as server:
+        document = await server.upload_text()
+        trial = await server.extract(document, is_trial=True)
+        assert trial["extraction"]["status"] == "completed"
+        assert (await server.get(f"documents/{document}"))["stage"] == "ready"
+        assert (await server.get("inbox"))["items"] == []
+        run = await server.extract(document)
+        assert [(one["type"], one["data"].get("run_id")) for one in (await feed_of(server.http, 3))["items"]] == [
+            ("document.ready", None),
+            ("extraction.completed", run["run_id"]),
+            ("run.completed", run["run_id"]),
+        ]
+        again = {"document_id": str(document), "extraction_id": trial["extraction"]["id"], "is_trial": True}
+        assert (await server.http.post("/api/agent/extract", json=again)).status_code == 422
+
+
 async def test_a_change_shows_the_fields_as_the_agent_wrote_them_and_as_people_left_them(serve):
     async with serve() as server:
         run = await server.extract(await server.upload_text())

@@ -260,7 +260,7 @@ PRIVILEGES = {
     "ocr_results": {"select": True},
     "extractions": {
         "select": True,
-        "insert": "id org_id user_id document_id schema schema_revid prompt_revid",
+        "insert": "id org_id user_id document_id schema schema_revid prompt_revid is_trial",
         "update": "document_type status extracted_fields confidences confidence_scores evidence locks",
     },
     "current_extractions": {"select": True},

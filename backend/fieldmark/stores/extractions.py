@@ -124,14 +124,15 @@ async def add(
     schema: Mapping[str, Any] | None = None,
     schema_revid: UUID | None = None,
     prompt_revid: UUID | None = None,
+    is_trial: bool = False,
 ) -> UUID:
     """Insert an empty extraction of a document and return its id. Its schema is the given one, else that of the prompt.
     Raise NotFound for an unknown version, Deleted for one of a deleted item."""
     return await value_of(
         conn,
-        """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid)
-           values (%s, %s, %s, %s, %s) returning id""",
-        (org_id, document_id, None if schema is None else ordered_json(schema), schema_revid, prompt_revid),
+        """insert into public.extractions (org_id, document_id, schema, schema_revid, prompt_revid, is_trial)
+           values (%s, %s, %s, %s, %s, %s) returning id""",
+        (org_id, document_id, None if schema is None else ordered_json(schema), schema_revid, prompt_revid, is_trial),
     )
 
 

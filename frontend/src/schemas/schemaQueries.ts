@@ -129,7 +129,7 @@ const ENDED = ['completed', 'failed', 'cancelled'];
 /** Read a document with a schema that is not stored. The trial's extraction is deleted again, also if it fails. */
 export async function tryOn(documentId: string, schema: Shape): Promise<Pick<Trial, 'after' | 'error' | 'cost'>> {
   const runId = await startExtraction(
-    { document_id: documentId, schema: schema as Record<string, never>, approval: 'auto' },
+    { document_id: documentId, schema: schema as Record<string, never>, approval: 'auto', is_trial: true },
     crypto.randomUUID(),
   );
   const params = { path: { run_id: runId } };

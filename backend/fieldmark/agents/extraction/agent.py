@@ -96,6 +96,11 @@ class ExtractRequest(BaseModel):
         description="Read only the fields at these paths of that extraction; no other field is written.",
         examples=[["due_date", "items[2].price"]],
     )
+    is_trial: bool = Field(
+        False,
+        description="Only try the schema: the extraction never becomes the document's current one, and no change is "
+        "reported for it. Delete it afterwards.",
+    )
 
 
 class CorrectRequest(BaseModel):
@@ -132,6 +137,8 @@ async def _check_extract(request: ExtractRequest) -> None:
             raise Invalid(f"Give only one of {' and '.join(given)}.")
         if given and request.extraction_id is not None:
             raise Invalid(f"An extraction keeps its schema and prompt. Leave out {given[0]}.")
+    if request.is_trial and request.extraction_id is not None:
+        raise Invalid("A trial is a new extraction. Leave out extraction_id or is_trial.")
     if request.fields is not None and request.extraction_id is None:
         raise Invalid("`fields` needs an extraction: give its extraction_id.")
     if isinstance(request.json_schema, dict):
@@ -175,6 +182,7 @@ async def _add_extraction(conn: Connection, scope: Scope, request: ExtractReques
         prompt_revid=await find_revid(
             conn, scope, prompts, name=request.prompt, item_id=request.prompt_id, revid=request.prompt_revid
         ),
+        is_trial=request.is_trial,
     )
 
 
