@@ -16,6 +16,17 @@ check:
     lint-imports
     squawk migrations/*.sql
     python frontend/check.py
+    hadolint Dockerfile
+    check-jsonschema --builtin-schema vendor.compose-spec compose.yaml
+
+# Build a release into dist, as the workflow does; without `--draft` from the tag v1.2.3.
+release *args="--draft":
+    .ci/release dist {{ args }}
+
+# Build the image, and run it and the stack of compose.yaml, as root with podman.
+containers:
+    pip install -q podman-compose==1.6.0
+    python tests/containers.py
 
 # Put imports and spacing in order.
 format:

@@ -23,9 +23,11 @@ class PageBuildHook(BuildHookInterface):
         return [] if building.mode() == "skip" or building.is_up_to_date() else [building.NODE]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build before hatchling collects the files. The pages of the documentation are a part of the package."""
+        """Build before hatchling collects the files. A wheel also contains the pages of the documentation. An sdist
+        contains the built web UI: to install it, no Node is needed."""
         pages = [*DOCS.glob("*.md"), *DOCS.glob("recipes/*.md")]
-        build_data["force_include"] |= {str(page): f"fieldmark/docs/{page.relative_to(DOCS)}" for page in pages}
+        if self.target_name == "wheel":
+            build_data["force_include"] |= {str(page): f"fieldmark/docs/{page.relative_to(DOCS)}" for page in pages}
         mode = building.mode()
         if mode == "skip" or building.is_up_to_date():
             return

@@ -57,6 +57,7 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     echo "create database $POSTGRES_DB" | as_postgres postgres --single postgres
     echo "host all all all scram-sha-256" >> "$PGDATA/pg_hba.conf"
 fi
+install -d -o postgres /var/run/postgresql
 exec setpriv --reuid=postgres --regid=postgres --init-groups -- postgres -c "listen_addresses=*"
 """
 
@@ -213,7 +214,7 @@ def compose_stack(work: Path, port: int, passwords: tuple[str, str]) -> Iterator
     folder = work / project
     folder.mkdir()
     shutil.copy(ROOT / "compose.yaml", folder)
-    settings = {"OWNER_PASSWORD": passwords[0], "APP_PASSWORD": passwords[1], "FIELDMARK_IMAGE": IMAGE, "PORT": port}
+    settings = {"OWNER_PASSWORD": passwords[0], "APP_PASSWORD": passwords[1], "IMAGE": IMAGE, "PORT": port}
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     compose = (sys.executable, "-m", "podman_compose", "--project-name", project)
     try:
@@ -242,7 +243,7 @@ def run_stack(work: Path) -> None:
     port, passwords = free_port(), (uuid4().hex, uuid4().hex)
     started = time.monotonic()
     with compose_stack(work, port, passwords) as project:
-        (service_container,) = containers(project, "service")
+        (service_container,) = until(lambda: containers(project, "service"), "the start of the service")
         service = client(f"http://127.0.0.1:{port}", service_container)
         workers = containers(project, "worker")
         print(f"stack: ready after {time.monotonic() - started:.0f} s, workers: {len(workers)}", flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -33,11 +34,16 @@ def _as_service_errors() -> Generator[None]:
 
 def isolation_warning() -> str | None:
     """Return a warning for the operator about processes that this system cannot isolate, or None."""
+    if sys.platform != "linux":
+        return (
+            "Agents, document readers and the embedded Postgres run as one user and can access each other's files: "
+            "only Linux isolates them. Use this system for a trial with documents that you trust."
+        )
     return isolation_warning_for(users.is_root(), landlock.version())
 
 
 def isolation_warning_for(is_root: bool, landlock_version: int) -> str | None:
-    """Return the warning for a system with this Landlock version (0: none)."""
+    """Return the warning for a Linux with this Landlock version (0: none)."""
     if is_root or landlock_version >= landlock.SCOPES_SIGNALS:
         return None
     if landlock_version:
