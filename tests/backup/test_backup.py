@@ -18,8 +18,9 @@ import pyrage
 import pytest
 from pydantic import SecretStr
 
-from fieldmark.backup import back_up, check_backup, restore
-from fieldmark.db.embedded import EmbeddedServer, embedded_postgres
+from fieldmark.agents.registry import agent_rows
+from fieldmark.backup import back_up, check_backup, go_back, restore, upgrade_postgres
+from fieldmark.db.embedded import EmbeddedServer, data_version, embedded_postgres, finish_upgrade
 from fieldmark.db.migrate import migrate
 from fieldmark.errors import Misconfigured
 from fieldmark.settings import Settings
@@ -272,3 +273,40 @@ async def test_encrypted_backup_opens_with_its_key_alone(service: Service, empty
     assert checked(content, key)[0].documents == len(TEXTS)
     await restored(empty, content, key)
     assert stored_files(empty.home) == service.files
+
+
+@pytest.mark.skipif("config.getoption('--postgres-major') != 18")
+async def test_embedded_database_moves_to_the_next_version_and_back(memory_path: Path) -> None:
+    old = Settings(_env_file=None, home=memory_path / "local", postgres_major=16, log_level="error")
+    new = old.model_copy(update={"postgres_major": 18})
+    with embedded_postgres(old.home, 16) as server:
+        await migrate(server.owner_url, app_password=server.app_password, agents=agent_rows())
+        with psycopg.connect(server.owner_url, autocommit=True) as connection:
+            connection.execute(
+                "insert into public.organisations (name) select 'Organisation ' || n from generate_series(1, 50) as n"
+            )
+        before = rows(server.owner_url)
+        with pytest.raises(Misconfigured, match="in use"):
+            await upgrade_postgres(new)
+    assert await upgrade_postgres(new) == old.home / "postgres-16"
+    assert await upgrade_postgres(new) is None
+    with embedded_postgres(old.home, 18) as server:
+        assert rows(server.owner_url) == before
+    go_back(new)
+    with embedded_postgres(old.home, 16) as server:
+        assert rows(server.owner_url) == before
+
+
+def test_process_killed_while_it_replaces_the_database_leaves_the_new_one(memory_path: Path) -> None:
+    for step in range(3):
+        home = memory_path / str(step)
+        (home / "postgres.upgraded" / "postgres" / "data").mkdir(parents=True)
+        (home / "postgres.upgraded" / "postgres" / "data" / "PG_VERSION").write_text("18")
+        old = home / ("postgres" if step == 0 else "postgres-16")
+        (old / "data").mkdir(parents=True)
+        (old / "data" / "PG_VERSION").write_text("16")
+        if step == 2:
+            (home / "postgres.upgraded" / "postgres").rename(home / "postgres")
+        finish_upgrade(home)
+        assert data_version(home) == 18 and (home / "postgres-16" / "data" / "PG_VERSION").read_text() == "16"
+        assert not (home / "postgres.upgraded").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -133,6 +134,44 @@ async def test_files_are_applied_in_order_and_once(empty: str, folder: Path) -> 
     assert await pending_migrations(empty, folder) == [third]
     assert await migrate(empty, folder=folder) == [third]
     assert _ask(empty, "select array_agg(id order by id) from public.a") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "works"),
+    [
+        ("fieldmark_99_1_0_adds_a_table", True),
+        ("fieldmark_99_1_0_needs_0_1_0_drops_a_column", True),
+        ("fieldmark_99_1_0_needs_99_0_0_drops_a_column", False),
+        ("of_the_application_itself", True),
+    ],
+)
+async def test_version_works_with_a_newer_database_unless_a_migration_needs_a_later_one(
+    empty: str, folder: Path, name: str, works: bool
+) -> None:
+    newer = folder / f"20990101000000_{name}.sql"
+    newer.write_text("create table public.newer (id int);\n")
+    await migrate(empty, folder=folder)
+    newer.unlink()
+    if works:
+        assert await migrate(empty, folder=folder) == await pending_migrations(empty, folder) == []
+        return
+    for work in (migrate(empty, folder=folder), pending_migrations(empty, folder)):
+        with pytest.raises(Misconfigured, match=r"now needs 99\.0\.0"):
+            await work
+
+
+async def test_migration_of_the_application_does_not_keep_ours_from_being_applied(empty: str, folder: Path) -> None:
+    other = folder / "20990101000000_of_the_application.sql"
+    other.write_text("create table public.other (id int);\n")
+    await migrate(empty, folder=folder)
+    other.unlink()
+    (folder / _SECOND).write_text("create table public.a (id int);\n")
+    assert await migrate(empty, folder=folder) == [_SECOND]
+
+
+def test_released_migrations_are_named_by_their_release() -> None:
+    files = sorted(file.name for file in (Path(__file__).parents[2] / "migrations").glob("*.sql"))
+    assert all(re.match(r"\d{14}_fieldmark_\d+_\d+_\d+_", name) for name in files[1:])
 
 
 async def test_ledger_is_that_of_the_supabase_cli(empty: str, folder: Path) -> None:

@@ -16,6 +16,7 @@ a document that is deleted before its original was copied is deleted after a res
 
 from fieldmark.backup.checking import check_backup
 from fieldmark.backup.restoring import restore
+from fieldmark.backup.upgrading import go_back, upgrade_postgres
 from fieldmark.backup.writing import BackupSummary, back_up
 
-__all__ = ["BackupSummary", "back_up", "check_backup", "restore"]
+__all__ = ["BackupSummary", "back_up", "check_backup", "go_back", "restore", "upgrade_postgres"]

@@ -52,7 +52,7 @@ async def _restore_database(owner: OwnerDatabase, reader: Reader) -> None:
         for _ in reader.database():
             pass
     else:
-        dump.prepare_load(owner.owner_url, is_embedded=owner.is_embedded)
+        dump.prepare_load(owner.owner_url, is_embedded=owner.is_embedded, dumped_by=reader.header.postgres_major)
         await owner.migrate()
         await asyncio.to_thread(dump.load, owner.owner_url, reader.database())
     await owner.migrate()

@@ -9,7 +9,7 @@ import typer
 
 from fieldmark import __version__
 from fieldmark.cli.ask import ask
-from fieldmark.cli.backup import backup, restore
+from fieldmark.cli.backup import backup, restore, upgrade_postgres
 from fieldmark.cli.changes import show_changes, webhook
 from fieldmark.cli.chat import chat
 from fieldmark.cli.doctor import doctor
@@ -72,6 +72,7 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "migrate": (migrate, "fieldmark migrate"),
         "backup": (backup, "fieldmark backup fieldmark.backup"),
         "restore": (restore, "fieldmark restore fieldmark.backup"),
+        "upgrade-postgres": (upgrade_postgres, "fieldmark upgrade-postgres"),
         "doctor": (doctor, "fieldmark doctor"),
         "token": (token, "fieldmark token --hours 12"),
         "changes": (show_changes, "fieldmark changes --follow --type extraction.completed"),

