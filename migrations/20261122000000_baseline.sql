@@ -155,11 +155,13 @@ create table public.organisations (
     check (cardinality(auto_approved_tools) <= 50 and octet_length(auto_approved_tools::text) <= 5000),
   examples boolean not null default false,
   auto_create boolean not null default false,
+  -- The share of wrong values among those that no one looks at that the organisation wants at most. 1: any.
+  max_error numeric not null default 0.01 check (max_error between 0.001 and 1),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create)
+grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create, max_error)
   on public.organisations to authenticated;
 
 -- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).
@@ -962,6 +964,10 @@ create table public.schemas (
   -- For each of the 50 newest older versions, by its id: how the latest one differs, by private.compare_schemas. In all from
   -- an older version that is not listed. Maintained by update_schema.
   differences jsonb not null default '{}',
+  -- Instead of the organisation's.
+  max_error numeric check (max_error between 0.001 and 1),
+  -- What the looks of people at its values showed: see private.review_policy. Computed by the service.
+  review_policy jsonb,
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;
@@ -1542,6 +1548,15 @@ create table public.extractions (
   accepted jsonb not null default '{}' check (jsonb_typeof(accepted) = 'object'),
   -- The number of fields that a person has to look at. Maintained by check_extraction.
   review_count integer not null default 0,
+  -- Since an agent completed it: its model, and by private.review_policy from which confidence a value is accepted without a
+  -- look (by pattern; `*`: all others), and the rate of audits.
+  model text,
+  min_confidences jsonb not null default '{}',
+  audit_rate float8,
+  -- The last field that had its chance to be drawn.
+  drawn_to bigint not null default 0,
+  -- The values that were accepted without a look.
+  unseen_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
@@ -1580,6 +1595,8 @@ create index extractions_document_type on public.extractions (org_id, document_t
 create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;
 create index extractions_to_check on public.extractions (updated_at)
   where schema is not null and is_valid is null;
+create index extractions_unseen on public.extractions (schema_revid, model) include (unseen_count, audit_rate, created_at)
+  where audit_rate > 0;
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);
@@ -4289,6 +4306,7 @@ begin
     v_old.locks := '{}';
     v_old.problems := '{}';
     v_old.accepted := '{}';
+    v_old.min_confidences := '{}';
     perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -4465,11 +4483,24 @@ begin
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
+  if tg_op = 'UPDATE' and v_removed is not null then
+    perform private.shift_audits(new.id, old.extracted_fields, v_removed);
+  end if;
+  if tg_op = 'UPDATE' and v_accepted and private.is_agent() and new.schema_revid is not null then
+    new.model := coalesce((select model from public.usage where run_id = private.this_run() order by created_at desc limit 1), '');
+    select p.min_confidences, p.audit_rate into new.min_confidences, new.audit_rate
+    from private.review_policy(new.schema_revid, new.model) as p;
+    new.drawn_to := private.draw_audits(new, old.drawn_to);
+  end if;
   if tg_op = 'UPDATE' and (
     new.version <> old.version or v_is_proposed or v_change ? 'decided'
-    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted, new.reviewed_at)
-      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted, old.reviewed_at)) then
+    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted, new.reviewed_at, new.min_confidences, new.drawn_to)
+      is distinct from (
+        old.evidence, old.confidences, old.locks, old.problems, old.accepted, old.reviewed_at, old.min_confidences, old.drawn_to)) then
     new.review_count := private.store_fields(old, new);
+    new.unseen_count := (select count(*) from public.fields
+      where extraction_id = new.id and new.audit_rate is not null and status = 'found' and kind <> 'container'
+        and state = 'found' and outcome is null);
   end if;
   return new;
 end $$;
@@ -4486,11 +4517,13 @@ create trigger check_extraction before insert or update on public.extractions
 --   p_state     of the evidence: found, message (in a person's message), not_found, blank
 --   p_doubt     why the evidence is unsure, if it says so
 --   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
+--   p_min       the confidence from which the value is accepted without a look; above 1: never
+--   p_is_audit  the value was drawn for an audit, and no one has looked at it
 --   p_accepted  the reason that a person knew when confirming the value or reviewing the extraction
 -- A field is verified if the document or a person vouches for its value, whatever else is to be looked at: figures count it.
 create function private.field_status(
   p_kind text, p_state text, p_confidence numeric, p_doubt text, p_is_locked boolean, p_is_proposed boolean,
-  p_problem text, p_accepted text
+  p_problem text, p_min numeric, p_is_audit boolean, p_accepted text
 ) returns table (status text, reason text, is_verified boolean) language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case when said.status in ('needs_review', 'unclear') and said.reason = p_accepted then 'accepted' else said.status end,
     said.reason,
@@ -4504,7 +4537,7 @@ create function private.field_status(
       when p_kind = 'container' then 'found'
       when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
       when p_state is null or p_state not in ('found', 'message') then 'needs_review'
-      when p_confidence < 0.5 then 'unclear'
+      when p_confidence < greatest(p_min, 0.5) or p_is_audit then 'unclear'
       else 'found' end as status, case
       when p_is_proposed and p_kind <> 'container' then 'proposal'
       when p_is_locked and p_kind = 'blank' then 'person'
@@ -4512,9 +4545,203 @@ create function private.field_status(
       when p_is_locked then case when p_state is distinct from 'found' then 'person' end
       when p_kind in ('container', 'blank') then null
       when p_state is null or p_state not in ('found', 'message') then 'not_found'
-      when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence')
+      when p_confidence < greatest(p_min, 0.5) then
+        coalesce(p_doubt, case
+          when p_confidence < 0.5 then 'low_confidence' when p_min > 1 then 'often_corrected' else 'below_threshold' end)
+      when p_is_audit then 'audit'
       when p_state = 'message' then 'message' end as reason) as said
 $$;
+
+-- audits.sql
+
+-- Audits: values drawn at random when an agent completes an extraction, among all that it found on a page. A person looks at
+-- each, and so bounds how many of the others are wrong.
+
+create table public.audits (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  extraction_id uuid not null,
+  -- Of the value now. Null: a person removed it.
+  path text,
+  schema_revid uuid not null,
+  model text not null,
+  confidence numeric not null,
+  -- The random number, below the rate with which the values of the extraction were drawn. Audits with a number below a
+  -- lower rate are as if drawn with that rate: so audits of different rates can be compared.
+  draw float8 not null,
+  -- Whether nothing else asks a person to look at the value: it would be accepted without a look.
+  is_accepted boolean not null,
+  -- What a look at this value came to, one by one: not with a review of the whole extraction.
+  outcome text check (outcome in ('right', 'wrong')),
+  checked_by uuid,
+  checked_at timestamptz,
+  created_at timestamptz not null default now(),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index audits_extraction_id on public.audits (extraction_id);
+create index audits_schema_revid on public.audits (schema_revid, model)
+  include (draw, confidence, is_accepted, outcome);
+select private.protect_table('public.audits', p_members_read => true);
+
+-- A random number from 0 to 1 that no one can predict from those before.
+create function private.draw() returns float8
+language sql volatile set search_path = pg_catalog, pg_temp
+as $$ select (uuid_hash_extended(gen_random_uuid(), 0)::numeric / 18446744073709551616 + 0.5)::float8 $$;
+
+-- The share of values that are drawn, after so many were accepted: a tenth until there are enough for the goal with one
+-- wrong among them (475 for 1 %), then fewer with each value, so that there always are as many. 0 without a goal.
+create function private.audit_rate(p_max_error numeric, p_values bigint) returns float8
+language sql immutable set search_path = pg_catalog, pg_temp
+return case when p_max_error >= 1 then 0 else least(0.1, 4.75 / p_max_error / greatest(p_values, 1)) end;
+
+-- The confidence from which a value is accepted until audits show another one: of the values from 0.95 without a doubt 0.3 to
+-- 0.9 % are wrong, of those from 0.5 up to 3 % (docs/performance.md).
+create function private.starting_confidence(p_max_error numeric) returns numeric
+language sql immutable set search_path = pg_catalog, pg_temp
+return case when p_max_error < 0.03 then 0.95 else 0.5 end;
+
+-- Versions of a schema that read as one version does: it, and those that do not differ from the latest if it is the latest.
+create function private.same_versions(p_schema_revid uuid) returns setof uuid
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select p_schema_revid
+  union
+  select o.id from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+  join public.schema_versions as o on o.schema_id = s.id and s.differences -> o.id::text = '{}'
+  where v.id = p_schema_revid and not s.differences ? v.id::text
+$$;
+
+-- What people's looks at the values of a schema's newest version show, of those that the newest model read. For members, and
+-- for the service without a user.
+--   values   accepted without a look: no one has looked at them
+--   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
+--   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting] by the first two
+--   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
+create function private.review_figures(p_schema_id uuid) returns table (
+  max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, model text, "values" bigint,
+  rate float8, audits jsonb, looks jsonb, min_confidences jsonb
+) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_org uuid := (select org_id from public.schemas where id = p_schema_id);
+  v_revids uuid[];
+begin
+  perform private.check_found(
+    private.is_service() and auth.uid() is null or v_org in (select private.my_org_ids()), 'schema');
+  select coalesce(s.max_error, o.max_error), s.max_error, v.id, private.starting_confidence(coalesce(s.max_error, o.max_error))
+  into max_error, own_max_error, schema_revid, starting_confidence
+  from public.schemas as s join public.organisations as o on o.id = s.org_id
+  join public.schema_versions as v on v.schema_id = s.id where s.id = p_schema_id order by v.number desc limit 1;
+  v_revids := array(select private.same_versions(schema_revid));
+  select e.model, sum(e.unseen_count), min(e.audit_rate) into model, "values", rate
+  from public.extractions as e where e.schema_revid = any (v_revids) and e.audit_rate > 0
+  group by e.model order by max(e.created_at) desc limit 1;
+  "values" := coalesce("values", 0);
+  audits := (
+    select coalesce(jsonb_agg(jsonb_build_array(a.confidence, a.is_accepted, a.is_right, a.is_wrong, a.waiting)), '[]') from (
+      select confidence, is_accepted, count(*) filter (where outcome = 'right') as is_right,
+        count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting
+      from public.audits as one
+      where one.schema_revid = any (v_revids) and one.model = review_figures.model and draw < rate
+      group by 1, 2) as a);
+  looks := (
+    select coalesce(jsonb_agg(jsonb_build_array(f.pattern, l.band, l.checked, l.corrected)), '[]') from (
+      select max(id) as example, (checked_confidence >= 0.5)::integer + (checked_confidence >= 0.95)::integer as band,
+        count(*) as checked, count(*) filter (where outcome = 'corrected') as corrected
+      from (
+        select * from public.fields where org_id = v_org and outcome is not null
+        order by checked_at desc limit 10000) as newest
+      where checked_revid = any (v_revids) and outcome in ('confirmed', 'corrected') and checked_confidence is not null
+      group by pattern_key, band) as l
+    join public.fields as f on f.id = l.example);
+  min_confidences := (select p.min_confidences from private.review_policy(schema_revid, model) as p);
+  return next;
+end $$;
+
+-- Stores what the looks of people showed, for the extractions that follow: see private.review_policy.
+create function private.store_review_policy(p_schema_id uuid, p_policy jsonb) returns void
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+  update public.schemas set review_policy = p_policy where id = p_schema_id and private.is_service()
+    and review_policy is distinct from p_policy
+$$;
+
+-- Sets how many of a table's values that no one looks at may be wrong. Null: as many as the organisation says.
+create function public.set_max_error(p_schema_id uuid, p_max_error numeric) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.schemas set max_error = p_max_error, recount = true
+  where id = p_schema_id and deleted_at is null and org_id in (select private.my_writable_org_ids());
+  perform private.check_found(found, 'schema');
+end $$;
+
+-- What is accepted without a look in an extraction by this model: from which confidence, by pattern (`*`: all others), and
+-- the rate of audits. What was learnt counts for the same model, goal and schema.
+create function private.review_policy(p_schema_revid uuid, p_model text)
+returns table (min_confidences jsonb, audit_rate float8)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select case when known.is_same and s.review_policy ->> 'max_error' = goal.max_error::text
+      then s.review_policy -> 'min_confidences'
+      else jsonb_build_object('*', private.starting_confidence(goal.max_error)) end,
+    private.audit_rate(goal.max_error, case when known.is_same then (s.review_policy ->> 'values')::bigint else 0 end)
+  from public.schema_versions as v
+  join public.schemas as s on s.id = v.schema_id
+  join public.organisations as o on o.id = s.org_id
+  cross join lateral (select coalesce(s.max_error, o.max_error) as max_error) as goal
+  cross join lateral (select s.review_policy ->> 'model' = p_model
+    and (s.review_policy ->> 'schema_revid')::uuid in (select private.same_versions(v.id)) as is_same) as known
+  where v.id = p_schema_revid
+$$;
+
+-- Draws audits among the values that an agent found, each value once: those with an id above `p_after`. Returns the last id.
+create function private.draw_audits(p_extraction public.extractions, p_after bigint) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into public.audits (org_id, extraction_id, path, schema_revid, model, confidence, draw, is_accepted)
+  select org_id, extraction_id, path, p_extraction.schema_revid, p_extraction.model, confidence, draw, false
+  from (
+    select f.*, private.draw() as draw from public.fields as f
+    where f.extraction_id = p_extraction.id and f.id > p_after and f.state = 'found' and f.confidence is not null
+      and f.kind not in ('container', 'blank') and f.outcome is null offset 0) as one
+  where draw < p_extraction.audit_rate;
+  return (select coalesce(max(id), p_after) from public.fields where extraction_id = p_extraction.id);
+end $$;
+
+-- Follows the audits of a list after one of its items was removed. What was in it was wrong if a person removed it.
+create function private.shift_audits(p_extraction_id uuid, p_was jsonb, p_removed text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.audits as a set path = found.path
+  from (
+    select one.id, moved.key as path from public.audits as one
+    left join jsonb_each(private.shift_entries_after_removal('{}', (
+        select coalesce(jsonb_object_agg(path, id), '{}') from public.audits where extraction_id = p_extraction_id and path is not null),
+      p_was, p_removed)) as moved on moved.value = to_jsonb(one.id)
+    where one.extraction_id = p_extraction_id
+      and starts_with(one.path, private.path_name(p_was, p_removed[:cardinality(p_removed) - 1]) || '[')) as found
+  where a.id = found.id and a.path is distinct from found.path;
+end $$;
+
+-- Stores what the looks at the drawn values of an extraction came to. An agent's own change of a value ends its audit.
+create function private.settle_audits(p_extraction_id uuid, p_changed text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.audits as a set outcome = now.outcome, checked_by = now.checked_by, checked_at = now.checked_at,
+    is_accepted = now.is_accepted
+  from (
+    select one.id, case when f.outcome is null then coalesce(f.reason = 'audit', false) else one.is_accepted end as is_accepted,
+      said.outcome, case when said.outcome is not null then coalesce(f.checked_by, auth.uid()) end as checked_by,
+      case when said.outcome is not null then coalesce(f.checked_at, now()) end as checked_at
+    from public.audits as one left join public.fields as f on f.extraction_id = one.extraction_id and f.path = one.path
+    cross join lateral (select case
+      when f.outcome = 'confirmed' then 'right'
+      when f.outcome = 'corrected' or f.id is null and not private.is_agent() then 'wrong' end as outcome) as said
+    where one.extraction_id = p_extraction_id and not (one.outcome is not null and f.id is null)) as now
+  where a.id = now.id
+    and (a.outcome, a.checked_by, a.checked_at, a.is_accepted)
+      is distinct from (now.outcome, now.checked_by, now.checked_at, now.is_accepted);
+  delete from public.audits as a where extraction_id = p_extraction_id and outcome is null
+    and (path is null or path = any (p_changed)
+      or not exists (select from public.fields as f where f.extraction_id = a.extraction_id and f.path = a.path));
+end $$;
 
 -- fields.sql
 
@@ -4558,6 +4785,8 @@ create table public.fields (
   checked_at timestamptz,
   -- The version of the stored schema that the extraction then followed.
   checked_revid uuid,
+  -- The confidence that the agent's value had then.
+  checked_confidence numeric,
   foreign key (extraction_id, document_id, org_id) references public.extractions (id, document_id, org_id)
     on delete cascade
 );
@@ -4565,7 +4794,7 @@ create index fields_extraction_id on public.fields (extraction_id, pattern_key);
 create index fields_row_key on public.fields (row_key);
 create index fields_to_review on public.fields (extraction_id) where status in ('needs_review', 'unclear');
 create index fields_checked on public.fields (org_id, checked_at)
-  include (outcome, checked_revid, pattern_key, checked_by, extraction_id, id) where outcome is not null;
+  include (outcome, checked_revid, pattern_key, checked_by, extraction_id, id, checked_confidence) where outcome is not null;
 select private.protect_table('public.fields', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
@@ -4620,6 +4849,7 @@ declare
   v_proposed text[] := array(
     select name from public.extraction_proposals where extraction_id = p_new.id and status = 'pending');
   v_has_currency boolean := v_fields::text ~* 'currency(_?code)?\\?"';
+  v_audited text[] := array(select path from public.audits where extraction_id = p_new.id and path is not null);
   v_changed text[];
   v_marked text[];
 begin
@@ -4645,6 +4875,10 @@ begin
       select key from jsonb_each(p_old.accepted) as o full join jsonb_each(p_new.accepted) as n using (key)
       where o.value is distinct from n.value
       union
+      select unnest(v_audited)
+      union
+      select path from public.fields where extraction_id = p_new.id and p_old.min_confidences <> p_new.min_confidences
+      union
       select path from public.fields as f where extraction_id = p_new.id and kind <> 'container'
         and (reason is not distinct from 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
     -- Also fields without a value that need none any more.
@@ -4655,9 +4889,10 @@ begin
       confidence = (p_new.confidences ->> f.path)::numeric,
       is_verified = s.is_verified, status = s.status, reason = s.reason
     from public.fields as g cross join lateral private.field_status(
-      g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric, v_evidence -> g.path ->> 'reason',
-      p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
-      v_problems ->> g.path, p_new.accepted ->> g.path) as s
+      g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric,
+      coalesce(v_evidence -> g.path ->> 'reason', v_evidence -> g.path -> 'doubts' ->> 0), p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
+      v_problems ->> g.path, coalesce(p_new.min_confidences -> g.pattern, p_new.min_confidences -> '*')::numeric,
+      g.path = any (v_audited), p_new.accepted ->> g.path) as s
     where f.id = g.id and g.extraction_id = p_new.id and g.path = any (v_marked);
   end if;
   insert into public.fields (
@@ -4702,9 +4937,10 @@ begin
     order by depth desc, n limit 1
   ) as beside on v_has_currency and k.kind = 'number'
   cross join lateral private.field_status(
-    k.kind, v_evidence -> c.name ->> 'state', (p_new.confidences ->> c.name)::numeric, v_evidence -> c.name ->> 'reason',
-    p_new.locks ? c.name, exists (select from unnest(v_proposed) as p (name) where private.is_within(c.name, p.name)),
-    v_problems ->> c.name, p_new.accepted ->> c.name) as s
+    k.kind, v_evidence -> c.name ->> 'state', (p_new.confidences ->> c.name)::numeric,
+    coalesce(v_evidence -> c.name ->> 'reason', v_evidence -> c.name -> 'doubts' ->> 0), p_new.locks ? c.name, exists (select from unnest(v_proposed) as p (name) where private.is_within(c.name, p.name)),
+    v_problems ->> c.name, coalesce(p_new.min_confidences -> l.pattern, p_new.min_confidences -> '*')::numeric,
+    c.name = any (v_audited), p_new.accepted ->> c.name) as s
   where c.new is not null and p_new.version is distinct from p_old.version;
   if v_problems <> '{}' then
     insert into public.fields (
@@ -4715,17 +4951,20 @@ begin
     cross join lateral private.field_status(
       'blank', null, null, null, false,
       exists (select from unnest(v_proposed) as p (name) where private.is_within(one.key, p.name)),
-      one.value, p_new.accepted ->> one.key) as s
+      one.value, null, false, p_new.accepted ->> one.key) as s
     where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
   end if;
   if p_new.locks <> '{}' or p_old.locks <> '{}' or p_new.reviewed_at is distinct from p_old.reviewed_at then
     update public.fields as f set outcome = c.outcome, checked_by = c.checked_by, checked_at = c.checked_at,
-      checked_revid = case when c.outcome is not null then p_new.schema_revid end
+      checked_revid = case when c.outcome is not null then p_new.schema_revid end,
+      checked_confidence = case when c.outcome is not null then (p_old.confidences ->> g.path)::numeric end
     from public.fields as g left join lateral private.field_check(
       g.kind, g.text, p_new.locks -> g.path, p_new.reviewed_by, p_new.reviewed_at) as c on true
     where f.id = g.id and g.extraction_id = p_new.id
       and (g.outcome, g.checked_by, g.checked_at) is distinct from (c.outcome, c.checked_by, c.checked_at);
   end if;
+  perform private.settle_audits(p_new.id, case when private.is_agent() then v_changed else '{}' end)
+  where cardinality(v_audited) > 0 or exists (select from public.audits where extraction_id = p_new.id);
   return (select count(*) from public.fields
     where extraction_id = p_new.id and status in ('needs_review', 'unclear'));
 end $$;
@@ -4753,6 +4992,7 @@ begin
   v_before.locks := '{}';
   v_before.problems := '{}';
   v_before.accepted := '{}';
+  v_before.min_confidences := '{}';
   update public.extractions set review_count = private.store_fields(v_before, new) where id = new.id;
   return null;
 end $$;
@@ -6662,7 +6902,7 @@ begin
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'deleted_organisation', 'delete_account', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
-    'delete_webhook', 'test_webhook', 'set_upload_rules', 'delete_source'
+    'delete_webhook', 'test_webhook', 'set_max_error', 'set_upload_rules', 'delete_source'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -6688,7 +6928,7 @@ grant execute on function
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
   private.compare_schemas, private.review_counts, private.differ, private.change_data, private.record_problems, private.search,
-  private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
+  private.count_unindexed_documents, private.review_figures, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
 -- Functions that the service calls without a user.
@@ -6700,7 +6940,7 @@ grant execute on function
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations, private.record_problems, private.extractions_to_check,
-  private.schemas_to_count, private.update_required_fields,
+  private.schemas_to_count, private.update_required_fields, private.review_figures, private.store_review_policy,
   private.publish_changes, private.lease_deliveries, private.record_delivery,
   private.lease_sources, private.new_objects, private.record_objects, private.finish_source,
   private.delete_old_changes

@@ -46,6 +46,26 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"audits": {
+                  Row: {
+                    "checked_at": string | null,"checked_by": string | null,"confidence": number,"created_at": string,"draw": number,"extraction_id": string,"id": string,"is_accepted": boolean,"model": string,"org_id": string,"outcome": string | null,"path": string | null,"schema_revid": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "checked_at"?: string | null,"checked_by"?: string | null,"confidence": number,"created_at"?: string,"draw": number,"extraction_id": string,"id"?: string,"is_accepted": boolean,"model": string,"org_id": string,"outcome"?: string | null,"path"?: string | null,"schema_revid": string
+                  }
+                  Update: {
+                    "checked_at"?: string | null,"checked_by"?: string | null,"confidence"?: number,"created_at"?: string,"draw"?: number,"extraction_id"?: string,"id"?: string,"is_accepted"?: boolean,"model"?: string,"org_id"?: string,"outcome"?: string | null,"path"?: string | null,"schema_revid"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "audits_extraction_id_org_id_fkey"
+      columns: ["extraction_id","org_id"]
+isOneToOne: false
+      referencedRelation: "extractions"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
                 },"auto_creations": {
                   Row: {
                     "created_at": string,"created_by": string | null,"decided_at": string | null,"decided_by": string | null,"document_id": string,"error": string | null,"extraction_id": string | null,"kind": string | null,"labels": (string)[],"matched": Json | null,"org_id": string,"prompt_revid": string | null,"run_id": string,"schema_revid": string | null,"status": string
@@ -300,14 +320,14 @@ isOneToOne: false
                   ]
                 },"extractions": {
                   Row: {
-                    "accepted": NonNullable<Json>,"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_suggestion": boolean,"is_trial": boolean,"is_valid": boolean | null,"locks": NonNullable<Json>,"org_id": string,"precedence": number,"problems": NonNullable<Json>,"prompt_revid": string | null,"review_count": number,"reviewed_at": string | null,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"updated_at": string,"user_id": string | null,"version": number
+                    "accepted": NonNullable<Json>,"audit_rate": number | null,"confidence_scores": NonNullable<Json>,"confidences": NonNullable<Json>,"created_at": string,"created_by": string | null,"document_id": string,"document_type": string | null,"document_type_by": string | null,"drawn_to": number,"evidence": NonNullable<Json>,"extracted_fields": NonNullable<Json>,"id": string,"is_suggestion": boolean,"is_trial": boolean,"is_valid": boolean | null,"locks": NonNullable<Json>,"min_confidences": NonNullable<Json>,"model": string | null,"org_id": string,"precedence": number,"problems": NonNullable<Json>,"prompt_revid": string | null,"review_count": number,"reviewed_at": string | null,"reviewed_by": string | null,"run_id": string | null,"schema": Json | null,"schema_revid": string | null,"status": string,"unseen_count": number,"updated_at": string,"user_id": string | null,"version": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_suggestion"?: boolean,"is_trial"?: boolean,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"precedence"?: never,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_at"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
+                    "accepted"?: NonNullable<Json>,"audit_rate"?: number | null,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id": string,"document_type"?: string | null,"document_type_by"?: string | null,"drawn_to"?: number,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_suggestion"?: boolean,"is_trial"?: boolean,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"min_confidences"?: NonNullable<Json>,"model"?: string | null,"org_id"?: string,"precedence"?: never,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_at"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"unseen_count"?: number,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Update: {
-                    "accepted"?: NonNullable<Json>,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_suggestion"?: boolean,"is_trial"?: boolean,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"org_id"?: string,"precedence"?: never,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_at"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"updated_at"?: string,"user_id"?: string | null,"version"?: number
+                    "accepted"?: NonNullable<Json>,"audit_rate"?: number | null,"confidence_scores"?: NonNullable<Json>,"confidences"?: NonNullable<Json>,"created_at"?: string,"created_by"?: string | null,"document_id"?: string,"document_type"?: string | null,"document_type_by"?: string | null,"drawn_to"?: number,"evidence"?: NonNullable<Json>,"extracted_fields"?: NonNullable<Json>,"id"?: string,"is_suggestion"?: boolean,"is_trial"?: boolean,"is_valid"?: boolean | null,"locks"?: NonNullable<Json>,"min_confidences"?: NonNullable<Json>,"model"?: string | null,"org_id"?: string,"precedence"?: never,"problems"?: NonNullable<Json>,"prompt_revid"?: string | null,"review_count"?: number,"reviewed_at"?: string | null,"reviewed_by"?: string | null,"run_id"?: string | null,"schema"?: Json | null,"schema_revid"?: string | null,"status"?: string,"unseen_count"?: number,"updated_at"?: string,"user_id"?: string | null,"version"?: number
                   }
                   Relationships: [
                     {
@@ -338,14 +358,14 @@ isOneToOne: false
                   ]
                 },"fields": {
                   Row: {
-                    "checked_at": string | null,"checked_by": string | null,"checked_revid": string | null,"confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_absent": boolean,"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"outcome": string | null,"path": string,"pattern": string,"pattern_key": string,"reason": string | null,"row_key": number,"state": string | null,"status": string,"text": string | null
+                    "checked_at": string | null,"checked_by": string | null,"checked_confidence": number | null,"checked_revid": string | null,"confidence": number | null,"currency": string | null,"day": string | null,"document_id": string,"extraction_id": string,"id": number,"indexes": (number)[],"is_absent": boolean,"is_verified": boolean,"kind": string,"number": number | null,"org_id": string,"outcome": string | null,"path": string,"pattern": string,"pattern_key": string,"reason": string | null,"row_key": number,"state": string | null,"status": string,"text": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "checked_at"?: string | null,"checked_by"?: string | null,"checked_revid"?: string | null,"confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_absent"?: boolean,"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"outcome"?: string | null,"path": string,"pattern": string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status": string,"text"?: string | null
+                    "checked_at"?: string | null,"checked_by"?: string | null,"checked_confidence"?: number | null,"checked_revid"?: string | null,"confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id": string,"extraction_id": string,"id"?: never,"indexes": (number)[],"is_absent"?: boolean,"is_verified": boolean,"kind": string,"number"?: number | null,"org_id": string,"outcome"?: string | null,"path": string,"pattern": string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status": string,"text"?: string | null
                   }
                   Update: {
-                    "checked_at"?: string | null,"checked_by"?: string | null,"checked_revid"?: string | null,"confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_absent"?: boolean,"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"outcome"?: string | null,"path"?: string,"pattern"?: string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status"?: string,"text"?: string | null
+                    "checked_at"?: string | null,"checked_by"?: string | null,"checked_confidence"?: number | null,"checked_revid"?: string | null,"confidence"?: number | null,"currency"?: string | null,"day"?: string | null,"document_id"?: string,"extraction_id"?: string,"id"?: never,"indexes"?: (number)[],"is_absent"?: boolean,"is_verified"?: boolean,"kind"?: string,"number"?: number | null,"org_id"?: string,"outcome"?: string | null,"path"?: string,"pattern"?: string,"pattern_key"?: never,"reason"?: string | null,"row_key"?: never,"state"?: string | null,"status"?: string,"text"?: string | null
                   }
                   Relationships: [
                     {
@@ -398,14 +418,14 @@ isOneToOne: false
                   ]
                 },"organisations": {
                   Row: {
-                    "approvers": string,"auto_approved_tools": (string)[],"auto_create": boolean,"created_at": string,"created_by": string | null,"examples": boolean,"id": string,"name": string,"personal_of": string | null,"second_person": boolean
+                    "approvers": string,"auto_approved_tools": (string)[],"auto_create": boolean,"created_at": string,"created_by": string | null,"examples": boolean,"id": string,"max_error": number,"name": string,"personal_of": string | null,"second_person": boolean
                   }
                   ComputedFields: never
                   Insert: {
-                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"name": string,"personal_of"?: string | null,"second_person"?: boolean
+                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"max_error"?: number,"name": string,"personal_of"?: string | null,"second_person"?: boolean
                   }
                   Update: {
-                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"name"?: string,"personal_of"?: string | null,"second_person"?: boolean
+                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"max_error"?: number,"name"?: string,"personal_of"?: string | null,"second_person"?: boolean
                   }
                   Relationships: [
 
@@ -606,14 +626,14 @@ isOneToOne: false
                   ]
                 },"schemas": {
                   Row: {
-                    "created_at": string,"created_by": string | null,"deleted_at": string | null,"differences": NonNullable<Json>,"id": string,"name": string,"org_id": string,"recount": boolean,"required_fields": (string)[],"run_id": string | null
+                    "created_at": string,"created_by": string | null,"deleted_at": string | null,"differences": NonNullable<Json>,"id": string,"max_error": number | null,"name": string,"org_id": string,"recount": boolean,"required_fields": (string)[],"review_policy": Json | null,"run_id": string | null
                   }
                   ComputedFields: never
                   Insert: {
-                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"differences"?: NonNullable<Json>,"id"?: string,"name": string,"org_id": string,"recount"?: boolean,"required_fields"?: (string)[],"run_id"?: string | null
+                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"differences"?: NonNullable<Json>,"id"?: string,"max_error"?: number | null,"name": string,"org_id": string,"recount"?: boolean,"required_fields"?: (string)[],"review_policy"?: Json | null,"run_id"?: string | null
                   }
                   Update: {
-                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"differences"?: NonNullable<Json>,"id"?: string,"name"?: string,"org_id"?: string,"recount"?: boolean,"required_fields"?: (string)[],"run_id"?: string | null
+                    "created_at"?: string,"created_by"?: string | null,"deleted_at"?: string | null,"differences"?: NonNullable<Json>,"id"?: string,"max_error"?: number | null,"name"?: string,"org_id"?: string,"recount"?: boolean,"required_fields"?: (string)[],"review_policy"?: Json | null,"run_id"?: string | null
                   }
                   Relationships: [
                     {
@@ -1146,6 +1166,9 @@ isOneToOne: false
                            },
 "save_extraction_fields":
 { Args: { "p_confidences"?: Json,"p_evidence"?: Json,"p_extraction_id": string,"p_fields": Json }; Returns: Json
+                           },
+"set_max_error":
+{ Args: { "p_max_error": number,"p_schema_id": string }; Returns: undefined
                            },
 "set_upload_rules":
 { Args: { "p_org_id": string,"p_rules": Json }; Returns: undefined

@@ -234,6 +234,9 @@ def _template(postgres: EmbeddedServer, _superuser: psycopg.Connection) -> str:
                     agents=agent_rows(),
                 )
             )
+            # Audits are drawn at random: tests that need them set a goal.
+            with psycopg.connect(_with_database(postgres.owner_url, unfinished), autocommit=True) as connection:
+                connection.execute("alter table public.organisations alter column max_error set default 1")
             _superuser.execute(f"alter database {unfinished} rename to {_TEMPLATE}")
     finally:
         _superuser.execute("select pg_advisory_unlock(1)")

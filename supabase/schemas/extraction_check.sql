@@ -46,6 +46,7 @@ begin
     v_old.locks := '{}';
     v_old.problems := '{}';
     v_old.accepted := '{}';
+    v_old.min_confidences := '{}';
     perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -222,11 +223,24 @@ begin
     perform private.keep_proposals(
       new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
+  if tg_op = 'UPDATE' and v_removed is not null then
+    perform private.shift_audits(new.id, old.extracted_fields, v_removed);
+  end if;
+  if tg_op = 'UPDATE' and v_accepted and private.is_agent() and new.schema_revid is not null then
+    new.model := coalesce((select model from public.usage where run_id = private.this_run() order by created_at desc limit 1), '');
+    select p.min_confidences, p.audit_rate into new.min_confidences, new.audit_rate
+    from private.review_policy(new.schema_revid, new.model) as p;
+    new.drawn_to := private.draw_audits(new, old.drawn_to);
+  end if;
   if tg_op = 'UPDATE' and (
     new.version <> old.version or v_is_proposed or v_change ? 'decided'
-    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted, new.reviewed_at)
-      is distinct from (old.evidence, old.confidences, old.locks, old.problems, old.accepted, old.reviewed_at)) then
+    or (new.evidence, new.confidences, new.locks, new.problems, new.accepted, new.reviewed_at, new.min_confidences, new.drawn_to)
+      is distinct from (
+        old.evidence, old.confidences, old.locks, old.problems, old.accepted, old.reviewed_at, old.min_confidences, old.drawn_to)) then
     new.review_count := private.store_fields(old, new);
+    new.unseen_count := (select count(*) from public.fields
+      where extraction_id = new.id and new.audit_rate is not null and status = 'found' and kind <> 'container'
+        and state = 'found' and outcome is null);
   end if;
   return new;
 end $$;

@@ -39,6 +39,15 @@ create table public.extractions (
   accepted jsonb not null default '{}' check (jsonb_typeof(accepted) = 'object'),
   -- The number of fields that a person has to look at. Maintained by check_extraction.
   review_count integer not null default 0,
+  -- Since an agent completed it: its model, and by private.review_policy from which confidence a value is accepted without a
+  -- look (by pattern; `*`: all others), and the rate of audits.
+  model text,
+  min_confidences jsonb not null default '{}',
+  audit_rate float8,
+  -- The last field that had its chance to be drawn.
+  drawn_to bigint not null default 0,
+  -- The values that were accepted without a look.
+  unseen_count integer not null default 0,
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
@@ -77,6 +86,8 @@ create index extractions_document_type on public.extractions (org_id, document_t
 create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;
 create index extractions_to_check on public.extractions (updated_at)
   where schema is not null and is_valid is null;
+create index extractions_unseen on public.extractions (schema_revid, model) include (unseen_count, audit_rate, created_at)
+  where audit_rate > 0;
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);

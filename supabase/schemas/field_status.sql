@@ -5,11 +5,13 @@
 --   p_state     of the evidence: found, message (in a person's message), not_found, blank
 --   p_doubt     why the evidence is unsure, if it says so
 --   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
+--   p_min       the confidence from which the value is accepted without a look; above 1: never
+--   p_is_audit  the value was drawn for an audit, and no one has looked at it
 --   p_accepted  the reason that a person knew when confirming the value or reviewing the extraction
 -- A field is verified if the document or a person vouches for its value, whatever else is to be looked at: figures count it.
 create function private.field_status(
   p_kind text, p_state text, p_confidence numeric, p_doubt text, p_is_locked boolean, p_is_proposed boolean,
-  p_problem text, p_accepted text
+  p_problem text, p_min numeric, p_is_audit boolean, p_accepted text
 ) returns table (status text, reason text, is_verified boolean) language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case when said.status in ('needs_review', 'unclear') and said.reason = p_accepted then 'accepted' else said.status end,
     said.reason,
@@ -23,7 +25,7 @@ create function private.field_status(
       when p_kind = 'container' then 'found'
       when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
       when p_state is null or p_state not in ('found', 'message') then 'needs_review'
-      when p_confidence < 0.5 then 'unclear'
+      when p_confidence < greatest(p_min, 0.5) or p_is_audit then 'unclear'
       else 'found' end as status, case
       when p_is_proposed and p_kind <> 'container' then 'proposal'
       when p_is_locked and p_kind = 'blank' then 'person'
@@ -31,6 +33,9 @@ create function private.field_status(
       when p_is_locked then case when p_state is distinct from 'found' then 'person' end
       when p_kind in ('container', 'blank') then null
       when p_state is null or p_state not in ('found', 'message') then 'not_found'
-      when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence')
+      when p_confidence < greatest(p_min, 0.5) then
+        coalesce(p_doubt, case
+          when p_confidence < 0.5 then 'low_confidence' when p_min > 1 then 'often_corrected' else 'below_threshold' end)
+      when p_is_audit then 'audit'
       when p_state = 'message' then 'message' end as reason) as said
 $$;

@@ -38,6 +38,8 @@ create table public.fields (
   checked_at timestamptz,
   -- The version of the stored schema that the extraction then followed.
   checked_revid uuid,
+  -- The confidence that the agent's value had then.
+  checked_confidence numeric,
   foreign key (extraction_id, document_id, org_id) references public.extractions (id, document_id, org_id)
     on delete cascade
 );
@@ -45,7 +47,7 @@ create index fields_extraction_id on public.fields (extraction_id, pattern_key);
 create index fields_row_key on public.fields (row_key);
 create index fields_to_review on public.fields (extraction_id) where status in ('needs_review', 'unclear');
 create index fields_checked on public.fields (org_id, checked_at)
-  include (outcome, checked_revid, pattern_key, checked_by, extraction_id, id) where outcome is not null;
+  include (outcome, checked_revid, pattern_key, checked_by, extraction_id, id, checked_confidence) where outcome is not null;
 select private.protect_table('public.fields', p_members_read => true);
 
 -- Whether the name of a field says that its number is a count, measure, rate or identifier, and not an amount.
@@ -100,6 +102,7 @@ declare
   v_proposed text[] := array(
     select name from public.extraction_proposals where extraction_id = p_new.id and status = 'pending');
   v_has_currency boolean := v_fields::text ~* 'currency(_?code)?\\?"';
+  v_audited text[] := array(select path from public.audits where extraction_id = p_new.id and path is not null);
   v_changed text[];
   v_marked text[];
 begin
@@ -125,6 +128,10 @@ begin
       select key from jsonb_each(p_old.accepted) as o full join jsonb_each(p_new.accepted) as n using (key)
       where o.value is distinct from n.value
       union
+      select unnest(v_audited)
+      union
+      select path from public.fields where extraction_id = p_new.id and p_old.min_confidences <> p_new.min_confidences
+      union
       select path from public.fields as f where extraction_id = p_new.id and kind <> 'container'
         and (reason is not distinct from 'proposal') <> exists (select from unnest(v_proposed) as p (name) where private.is_within(f.path, p.name)));
     -- Also fields without a value that need none any more.
@@ -135,9 +142,10 @@ begin
       confidence = (p_new.confidences ->> f.path)::numeric,
       is_verified = s.is_verified, status = s.status, reason = s.reason
     from public.fields as g cross join lateral private.field_status(
-      g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric, v_evidence -> g.path ->> 'reason',
-      p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
-      v_problems ->> g.path, p_new.accepted ->> g.path) as s
+      g.kind, v_evidence -> g.path ->> 'state', (p_new.confidences ->> g.path)::numeric,
+      coalesce(v_evidence -> g.path ->> 'reason', v_evidence -> g.path -> 'doubts' ->> 0), p_new.locks ? g.path, exists (select from unnest(v_proposed) as p (name) where private.is_within(g.path, p.name)),
+      v_problems ->> g.path, coalesce(p_new.min_confidences -> g.pattern, p_new.min_confidences -> '*')::numeric,
+      g.path = any (v_audited), p_new.accepted ->> g.path) as s
     where f.id = g.id and g.extraction_id = p_new.id and g.path = any (v_marked);
   end if;
   insert into public.fields (
@@ -182,9 +190,10 @@ begin
     order by depth desc, n limit 1
   ) as beside on v_has_currency and k.kind = 'number'
   cross join lateral private.field_status(
-    k.kind, v_evidence -> c.name ->> 'state', (p_new.confidences ->> c.name)::numeric, v_evidence -> c.name ->> 'reason',
-    p_new.locks ? c.name, exists (select from unnest(v_proposed) as p (name) where private.is_within(c.name, p.name)),
-    v_problems ->> c.name, p_new.accepted ->> c.name) as s
+    k.kind, v_evidence -> c.name ->> 'state', (p_new.confidences ->> c.name)::numeric,
+    coalesce(v_evidence -> c.name ->> 'reason', v_evidence -> c.name -> 'doubts' ->> 0), p_new.locks ? c.name, exists (select from unnest(v_proposed) as p (name) where private.is_within(c.name, p.name)),
+    v_problems ->> c.name, coalesce(p_new.min_confidences -> l.pattern, p_new.min_confidences -> '*')::numeric,
+    c.name = any (v_audited), p_new.accepted ->> c.name) as s
   where c.new is not null and p_new.version is distinct from p_old.version;
   if v_problems <> '{}' then
     insert into public.fields (
@@ -195,17 +204,20 @@ begin
     cross join lateral private.field_status(
       'blank', null, null, null, false,
       exists (select from unnest(v_proposed) as p (name) where private.is_within(one.key, p.name)),
-      one.value, p_new.accepted ->> one.key) as s
+      one.value, null, false, p_new.accepted ->> one.key) as s
     where not exists (select from public.fields where extraction_id = p_new.id and path = one.key);
   end if;
   if p_new.locks <> '{}' or p_old.locks <> '{}' or p_new.reviewed_at is distinct from p_old.reviewed_at then
     update public.fields as f set outcome = c.outcome, checked_by = c.checked_by, checked_at = c.checked_at,
-      checked_revid = case when c.outcome is not null then p_new.schema_revid end
+      checked_revid = case when c.outcome is not null then p_new.schema_revid end,
+      checked_confidence = case when c.outcome is not null then (p_old.confidences ->> g.path)::numeric end
     from public.fields as g left join lateral private.field_check(
       g.kind, g.text, p_new.locks -> g.path, p_new.reviewed_by, p_new.reviewed_at) as c on true
     where f.id = g.id and g.extraction_id = p_new.id
       and (g.outcome, g.checked_by, g.checked_at) is distinct from (c.outcome, c.checked_by, c.checked_at);
   end if;
+  perform private.settle_audits(p_new.id, case when private.is_agent() then v_changed else '{}' end)
+  where cardinality(v_audited) > 0 or exists (select from public.audits where extraction_id = p_new.id);
   return (select count(*) from public.fields
     where extraction_id = p_new.id and status in ('needs_review', 'unclear'));
 end $$;
@@ -233,6 +245,7 @@ begin
   v_before.locks := '{}';
   v_before.problems := '{}';
   v_before.accepted := '{}';
+  v_before.min_confidences := '{}';
   update public.extractions set review_count = private.store_fields(v_before, new) where id = new.id;
   return null;
 end $$;

@@ -15,7 +15,7 @@ begin
     'update_extraction_fields', 'update_field', 'remove_extraction_field', 'identify_document', 'complete_extraction',
     'restore_extraction', 'unlock_extraction_field', 'decide_extraction_proposals', 'decide_auto_creation',
     'delete_organisation', 'deleted_organisation', 'delete_account', 'delete_stack', 'remove_stack_document', 'delete_saved_view', 'assign_document', 'delete_comment',
-    'delete_webhook', 'test_webhook', 'set_upload_rules', 'delete_source'
+    'delete_webhook', 'test_webhook', 'set_max_error', 'set_upload_rules', 'delete_source'
   ) loop
     execute format('revoke execute on function %s from public, anon, authenticated', v_function);
     execute format('grant execute on function %s to authenticated', v_function);
@@ -41,7 +41,7 @@ grant execute on function
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
   private.compare_schemas, private.review_counts, private.differ, private.change_data, private.record_problems, private.search,
-  private.count_unindexed_documents, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
+  private.count_unindexed_documents, private.review_figures, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;
 
 -- Functions that the service calls without a user.
@@ -53,7 +53,7 @@ grant execute on function
   private.abandon_indexing, private.search_stems, private.use_embedder, private.lease_document_for_embedding,
   private.chunks_without_vectors, private.write_search_vectors, private.has_vectors, private.delete_old_run_records,
   private.clear_organisations, private.record_problems, private.extractions_to_check,
-  private.schemas_to_count, private.update_required_fields,
+  private.schemas_to_count, private.update_required_fields, private.review_figures, private.store_review_policy,
   private.publish_changes, private.lease_deliveries, private.record_delivery,
   private.lease_sources, private.new_objects, private.record_objects, private.finish_source,
   private.delete_old_changes

@@ -14,11 +14,13 @@ create table public.organisations (
     check (cardinality(auto_approved_tools) <= 50 and octet_length(auto_approved_tools::text) <= 5000),
   examples boolean not null default false,
   auto_create boolean not null default false,
+  -- The share of wrong values among those that no one looks at that the organisation wants at most. 1: any.
+  max_error numeric not null default 0.01 check (max_error between 0.001 and 1),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create)
+grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create, max_error)
   on public.organisations to authenticated;
 
 -- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).

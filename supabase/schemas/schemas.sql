@@ -26,6 +26,10 @@ create table public.schemas (
   -- For each of the 50 newest older versions, by its id: how the latest one differs, by private.compare_schemas. In all from
   -- an older version that is not listed. Maintained by update_schema.
   differences jsonb not null default '{}',
+  -- Instead of the organisation's.
+  max_error numeric check (max_error between 0.001 and 1),
+  -- What the looks of people at its values showed: see private.review_policy. Computed by the service.
+  review_policy jsonb,
   unique (id, org_id)
 );
 create unique index schemas_name on public.schemas (org_id, lower(name)) where deleted_at is null;

@@ -107,7 +107,7 @@ class EditedExtraction:
     def restore(self, version: int) -> dict[str, Any]:
         return self.call("restore_extraction", version)
 
-    def unlock(self, path: str) -> dict[str, Any]:
+    def unlock(self, path: str | list[str]) -> dict[str, Any]:
         return self.call("unlock_extraction_field", _steps(path))
 
     def decide(self, proposal: UUID, accepted: bool) -> dict[str, Any]:

@@ -13,10 +13,12 @@ def field_status(
     is_locked: bool,
     is_proposed: bool,
     problem: str | None,
+    min_confidence: float,
+    is_audit: bool,
     accepted: str | None,
 ) -> Status:
     """Return the status and its reason."""
-    status = _status(kind, state, confidence, doubt, is_locked, is_proposed, problem)
+    status = _status(kind, state, confidence, doubt, is_locked, is_proposed, problem, min_confidence, is_audit)
     if status[0] in ("needs_review", "unclear") and status[1] == accepted:
         return "accepted", accepted
     return status
@@ -30,6 +32,8 @@ def _status(
     is_locked: bool,
     is_proposed: bool,
     problem: str | None,
+    min_confidence: float,
+    is_audit: bool,
 ) -> Status:
     if kind == "container":
         # Its values have the proposals and the locks.
@@ -50,8 +54,11 @@ def _status(
         return ("blank" if state == "blank" else "not_written"), None
     if state not in ("found", "message"):
         return "needs_review", "not_found"
-    if confidence is not None and confidence < 0.5:
-        return "unclear", doubt or "low_confidence"
+    if confidence is not None and confidence < max(min_confidence, 0.5):
+        asked = "low_confidence" if confidence < 0.5 else "often_corrected" if min_confidence > 1 else "below_threshold"
+        return "unclear", doubt or asked
+    if is_audit:
+        return "unclear", "audit"
     return "found", "message" if state == "message" else None
 
 

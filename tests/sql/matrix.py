@@ -78,6 +78,7 @@ _WHO = {
     "SERVED_OWNER": frozenset({"service: owner"}),
     "SERVICE": frozenset(name for name in ACTORS if name.startswith("service: ")),
     "LOGIN": frozenset({"service login"}),
+    "NO_USER": frozenset({"service login", "service: no user"}),
 }
 
 
@@ -255,6 +256,11 @@ READERS | existing | select from extraction_journal where extraction_id = %(extr
 NO_ACTOR | a forged row | insert into extraction_journal (org_id, extraction_id, version, path, steps, new, actor)
     values (%(org)s, %(extraction)s, 9, '{a}', 'k', '1', 'agent')
 NO_ACTOR | existing | update extraction_journal set new = '13', actor = 'user'
+
+READERS | existing | select from audits where extraction_id = %(extraction)s
+NO_ACTOR | a forged row | insert into audits (org_id, extraction_id, path, schema_revid, model, confidence, draw,
+    is_accepted) values (%(org)s, %(extraction)s, 'a', %(schema_revid)s, '', 1, 0, true)
+NO_ACTOR | existing | update audits set outcome = 'right'
 
 READERS | existing | select from fields where extraction_id = %(extraction)s
 NO_ACTOR | a forged row | insert into fields (org_id, document_id, extraction_id, path, pattern, indexes, kind,
@@ -456,7 +462,7 @@ NO_ACTOR | existing | delete from storage.objects
 
 # Tables whose rows no role may delete with a statement.
 _KEPT = """
-api_keys invitations documents document_pages extractions extraction_journal fields extraction_proposals
+api_keys invitations documents document_pages extractions extraction_journal fields audits extraction_proposals
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
 storage_usage upload_rules stack_documents stack_tables saved_views comments changes webhooks webhook_deliveries sources
@@ -471,6 +477,9 @@ CALLS = _cases(
     """
 OWNERS+VIEWER | themselves | select remove_member(%(org)s, %(viewer)s)
 OWNERS | a member | select invite(%(org)s, 'member')
+MEMBERS | existing | select set_max_error(%(schema)s, 0.02)
+READERS+NO_USER | existing | select private.review_figures(%(schema)s)
+LOGIN | existing | select private.store_review_policy(%(schema)s, '{}')
 OWNERS | existing | select delete_webhook(%(webhook)s)
 OWNERS | in the organisation | select set_upload_rules(%(org)s, '[]')
 OWNERS | existing | select test_webhook(%(webhook)s)

@@ -251,6 +251,9 @@ insert into stack_tables (org_id, stack_id, schema_id, row_path, created_by) val
   (%(other_org)s, %(other_stack)s, %(other_schema)s, null, %(stranger)s);
 insert into upload_rules (org_id, number, document_type, schema_id, created_by) values
   (%(org)s, 1, 'invoice', %(schema)s, %(owner)s), (%(other_org)s, 1, 'secret', %(other_schema)s, %(stranger)s);
+insert into audits (org_id, extraction_id, path, schema_revid, model, confidence, draw, is_accepted) values
+  (%(org)s, %(extraction)s, 'total', %(schema_revid)s, 'm', 1, 0, true),
+  (%(other_org)s, %(other_extraction)s, 'total', %(other_schema_revid)s, 'm', 1, 0, true);
 insert into auto_creations (document_id, org_id, created_by, run_id, status) values
   (%(document)s, %(org)s, %(owner)s, %(making_run)s, 'proposed'),
   (%(other_document)s, %(other_org)s, %(stranger)s, gen_random_uuid(), 'proposed');

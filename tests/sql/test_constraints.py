@@ -82,7 +82,8 @@ public.extraction_journal | steps = 'x' | actor = $ODD
 public.fields | kind = $ODD, number = null | number = null | kind = 'day', number = null | text = null | status = $ODD |
     is_absent = true | outcome = $ODD
 public.extraction_proposals | status = $ODD
-public.schemas | name = ''
+public.audits | outcome = $ODD
+public.schemas | name = '' | max_error = 0
 public.schema_versions | number = 0 | schema = '[]'
 public.prompts | name = 'a' || chr(10) || 'b'
 public.prompt_versions | number = 0 | content = '' | model = '' | schema_version = 1, schema_id =
@@ -95,7 +96,8 @@ public.extractions | user_id = gen_random_uuid() | document_type = '' | status =
     accepted = '[]' |
     confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
     extracted_fields = '{"a": "\u202e"}'
-public.organisations | name = '' | approvers = $ODD | auto_approved_tools = array_fill('x'::text, '{51}')
+public.organisations | name = '' | max_error = 2 | approvers = $ODD |
+    auto_approved_tools = array_fill('x'::text, '{51}')
 public.api_keys | name = '' | prefix = 'x' | hash = '' | scopes = '{}'
 public.invitations | email = '' | role = $ODD | hash = ''
 public.memberships | role = $ODD
@@ -159,6 +161,7 @@ public.documents | org_id | parent_document_id org_id | extract_revid org_id | o
 public.document_pages | document_id org_id
 public.extraction_journal | extraction_id org_id
 public.fields | extraction_id document_id org_id
+public.audits | extraction_id org_id
 public.extraction_proposals | extraction_id org_id
 public.extractions | document_id org_id | schema_revid org_id | prompt_revid org_id
 public.schemas | org_id

@@ -95,6 +95,8 @@ def _status(row: dict[str, Any], name: str, kind: str) -> tuple[str, str | None]
         name in row["locks"],
         around,
         row["problems"].get(name),
+        0.5,
+        False,
         row["accepted"].get(name),
     )
 

@@ -219,7 +219,7 @@ def test_policies_apply_to_authenticated_users_only(roles: Roles) -> None:
 PRIVILEGES = {
     "organisations": {
         "select": True,
-        "update": "name approvers second_person auto_approved_tools examples auto_create",
+        "update": "name approvers second_person auto_approved_tools examples auto_create max_error",
     },
     "memberships": {"select": True, "update": "role"},
     # All columns but the hash.
@@ -284,6 +284,7 @@ PRIVILEGES = {
     "stack_table_rows": {"select": True},
     "extraction_journal": {"select": True},
     "fields": {"select": True},
+    "audits": {"select": True},
     "extraction_proposals": {"select": True},
     "schemas": {"select": True},
     "schema_versions": {"select": True},
@@ -409,7 +410,7 @@ CALLABLE = {
         ensure_personal_organisation create_organisation invite revoke_invitation accept_invitation read_invitation
         create_api_key revoke_api_key create_schema update_schema delete_schema create_prompt update_prompt
         delete_prompt create_tag update_tag delete_tag tag_document rename_document decide_auto_creation
-        delete_webhook test_webhook set_upload_rules delete_source
+        delete_webhook test_webhook set_upload_rules delete_source set_max_error
         """,
         """
         my_org_ids my_writable_org_ids my_owned_org_ids only_organisation role_of user_of current_user_id check_owner
@@ -427,7 +428,7 @@ CALLABLE = {
         is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt
         count_references_to_tag approving_user
-        message_author paths_allowed_by_message binding_locks blocked_paths moved_items entries_under
+        review_figures message_author paths_allowed_by_message binding_locks blocked_paths moved_items entries_under
         """,
     ),
     "fieldmark_app": (
@@ -439,7 +440,7 @@ CALLABLE = {
         unregister_deleted_files count_waiting_runs delete_old_run_records clear_organisations claim_job search_source
         search_words write_search_chunks abandon_indexing use_embedder lease_document_for_embedding
         chunks_without_vectors write_search_vectors has_vectors search_stems record_problems
-        extractions_to_check schemas_to_count update_required_fields
+        extractions_to_check schemas_to_count update_required_fields review_figures store_review_policy
         publish_changes lease_deliveries record_delivery
         lease_sources new_objects record_objects finish_source
         delete_old_changes

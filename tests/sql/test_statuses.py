@@ -59,6 +59,7 @@ def test_enums_match_the_database_checks(roles: Roles) -> None:
     listed = {(table, column): set(re.findall(r"'([^']*)'::text", check)) for table, column, check in rows}
     assert listed.pop(("webhooks", "disabled_reason")) == {"failing", "gone"}
     assert listed.pop(("fields", "outcome")) == {"absent", "confirmed", "corrected", "found", "reviewed"}
+    assert listed.pop(("audits", "outcome")) == {"right", "wrong"}
     assert listed.pop(("fields", "kind")) == {*ValueKind, "blank"}
     assert listed.pop(("fields", "status")) == {*FieldStatus} - {FieldStatus.STALE}  # depends on the table
     assert listed.pop(("documents", "extraction_stage")) == {

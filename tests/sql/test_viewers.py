@@ -118,4 +118,5 @@ def test_viewers_cannot_write_through_statements() -> None:
         ("count_references_to_tag", "call"),
         ("has_active_run", "call"),
         ("delta_channel", "call"),
+        ("review_figures", "call"),
     }

@@ -14,7 +14,7 @@ from fieldmark.agents.registry import check_tools_to_approve
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
 from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
-from fieldmark.api.shared_types import STORABLE, Before, Limit, RequestBody, ResponseModel
+from fieldmark.api.shared_types import STORABLE, Before, Limit, MaxError, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approvers, MembershipRole
 from fieldmark.identity.scope import Scope
@@ -83,6 +83,7 @@ class OrganisationChange(RequestBody):
     )
     examples: bool | None = None
     auto_create: bool | None = None
+    max_error: MaxError | None = None
 
 
 RuleText = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]

@@ -10,14 +10,16 @@ from uuid import UUID
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from fieldmark.api.auth import Conn, TheScope
+from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.routing import Routes
+from fieldmark.api.shared_types import MaxError, RequestBody
 from fieldmark.api.usage import Credit
 from fieldmark.domain.document_filters import FieldPath
 from fieldmark.services import overview
+from fieldmark.services.audits import ReviewRule, review_rule
 from fieldmark.services.overview import Cost, FillingStack, Quality, TableQuality
+from fieldmark.stores import audits, usage
 from fieldmark.stores import overview as stored
-from fieldmark.stores import usage
 from fieldmark.stores.library import schemas
 from fieldmark.stores.overview import Correction, DoneOnDay, Work
 
@@ -47,6 +49,12 @@ class WorkNow(BaseModel):
     work: Work = Field(description="Today.")
     filling: Sequence[FillingStack]
     reading: int = Field(description="Other documents that are being read.")
+
+
+class Goal(RequestBody):
+    """The share of wrong values, among those that no one looks at, that a table may have."""
+
+    max_error: MaxError | None = Field(description="null: the organisation's.")
 
 
 class Corrections(BaseModel):
@@ -91,6 +99,15 @@ async def get_quality(
     """Return how good the values of a schema's table were: how full its columns are, how many values people checked
     and corrected in a period, by column and by week, and when the schema changed."""
     return await overview.table_quality(conn, overview.period(scope, since, until, schema_id))
+
+
+@router.put("/schemas/{schema_id}/max_error")
+async def set_max_error(schema_id: UUID, body: Goal, scope: TheScope, runtime: TheRuntime) -> ReviewRule:
+    """Set how many of a table's values that no one looks at may be wrong. It holds for documents that are read from
+    then on."""
+    async with runtime.database.as_user(scope) as conn:
+        await audits.set_max_error(conn, schema_id, body.max_error)
+        return await review_rule(conn, schema_id)
 
 
 @router.get("/schemas/{schema_id}/corrections")

@@ -50,6 +50,8 @@ Until = Annotated[AwareDatetime | None, Query(description="Only items created be
 
 FilterText = Annotated[str, Query(min_length=1, max_length=500, pattern=STORABLE)]
 
+MaxError = Annotated[float, Field(ge=0.001, le=1)]
+
 Limit = Annotated[int, Query(ge=1, le=200, description="The most items to return.")]
 Before = Annotated[str | None, Query(description="The `next` of the previous page.")]
 BeforeVersion = Annotated[int | None, Query(ge=1, le=2**31 - 1, description="The `next` of the previous page.")]

@@ -17,7 +17,7 @@ from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import plain, show_lines, steps
 from fieldmark.domain.statuses import Approvers, AutoCreationStatus
 
-_SETTINGS = ("approvers", "second_person", "auto_approved_tools", "examples", "auto_create")
+_SETTINGS = ("approvers", "second_person", "auto_approved_tools", "examples", "auto_create", "max_error")
 
 Document = Annotated[UUID, typer.Argument(help="The document id, as printed by `propose`.")]
 
@@ -57,6 +57,10 @@ def organisation(
         typer.Option(help="Suggest a schema for each upload by default."),
     ] = None,
     examples: Annotated[bool | None, typer.Option(help="Show the agent past corrections.")] = None,
+    max_error: Annotated[
+        float | None,
+        typer.Option(help="Share of wrong values to accept among those that no one looks at: 0.01 is 1 %. 1: any."),
+    ] = None,
     second_person: Annotated[bool | None, typer.Option(help="Require a second person to approve.")] = None,
     approvers: Annotated[Approvers | None, typer.Option(help="Who can approve.")] = None,
     auto_approved_tools: Annotated[
@@ -76,7 +80,7 @@ def organisation(
         if auto_approved_tools is None
         else [name for one in auto_approved_tools.split(",") if (name := one.strip())]
     )
-    given = (approvers, second_person, tools, examples, auto_create)
+    given = (approvers, second_person, tools, examples, auto_create, max_error)
     changes = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
     found = run_with_client(target, lambda client: client.organisation("PATCH" if changes else "GET", changes or None))
     if not print_json(target, found):
@@ -90,7 +94,7 @@ async def _export(client: Client, out: Path) -> None:
     await client.download(f"/api/organisations/{org_id}/export", out)
 
 
-def _text(setting: str | bool | list[str]) -> str:
+def _text(setting: str | bool | float | list[str]) -> str:
     return ", ".join(setting) if isinstance(setting, list) else str(setting).lower()
 
 

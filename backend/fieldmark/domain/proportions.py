@@ -28,6 +28,12 @@ def upper_bound(wrong: int, checked: int, confidence: float = CONFIDENCE) -> flo
     return high
 
 
+def lower_bound(wrong: int, checked: int, confidence: float = CONFIDENCE) -> float | None:
+    """Return the exact one-sided lower bound of a proportion. None if no value was checked."""
+    of_right = upper_bound(checked - wrong, checked, confidence)
+    return None if of_right is None else 1 - of_right
+
+
 def _probability_of_at_most(most: int, checked: int, share: float) -> float:
     """Return the probability that at most `most` of `checked` values are wrong. `share` is above most / checked, so the
     terms of the sum fall quickly."""

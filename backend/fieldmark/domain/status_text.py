@@ -24,6 +24,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "two_cells": "printed in two cells",
     "long_text": "a long text",
     "low_confidence": "not sure",
+    **dict.fromkeys(("below_threshold", "often_corrected", "audit"), "to compare with the page"),
     "person": "by a person",
     "message": "in a message",
 }

@@ -45,6 +45,7 @@ from fieldmark.errors import (
     Stale,
 )
 from fieldmark.identity.scope import Scope
+from fieldmark.services import audits
 from fieldmark.services.evidence import (
     DocumentIndexes,
     FoundEvidence,
@@ -222,8 +223,9 @@ async def read_checked(
 
 
 async def check_changed(database: Database) -> int:
-    """Check extractions of all tenants that nothing has checked since they changed, and count which fields of their
-    schemas should have a value. Return the number of extractions."""
+    """Check extractions of all tenants that nothing has checked since they changed. Count again which fields of
+    their schemas should have a value, and decide which values a person is asked to look at. Return the number of
+    extractions."""
     rows = await database.once(lambda conn: extractions.to_check(conn, CHECK_BATCH_SIZE))
     for row in rows:
         found = await run_queued_unbounded(
@@ -232,6 +234,7 @@ async def check_changed(database: Database) -> int:
         await database.once(partial(_record, extraction_id=row.id, version=row.version, found=found, locks=row.locks))
     for schema_id in await database.once(extractions.schemas_to_count):
         await database.once(partial(extractions.update_required_fields, schema_id=schema_id))
+        await database.once(partial(audits.update_policy, schema_id=schema_id))
     return len(rows)
 
 

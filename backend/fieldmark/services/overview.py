@@ -17,6 +17,7 @@ from fieldmark.domain.proportions import upper_bound
 from fieldmark.domain.statuses import RowStatus
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
+from fieldmark.services.audits import ReviewRule, review_rule
 from fieldmark.services.fair_share import run_unqueued
 from fieldmark.stores import overview as stored
 from fieldmark.stores import stacks
@@ -181,6 +182,7 @@ class TableQuality:
     columns: Sequence[ColumnQuality]
     weeks: Sequence[WeekQuality]
     versions: Sequence[VersionDate]
+    review: ReviewRule
 
 
 def period(scope: Scope, since: date | None, until: date | None, schema_id: UUID | None = None) -> Period:
@@ -287,4 +289,5 @@ async def table_quality(conn: Connection, days: Period) -> TableQuality:
             for one in await stored.checked_weeks(conn, days)
         ],
         await stored.schema_versions(conn, days.schema_id),
+        await review_rule(conn, days.schema_id),
     )

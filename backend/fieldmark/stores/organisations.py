@@ -52,6 +52,13 @@ class Organisation:
             "An upload can override this."
         ),
     ]
+    max_error: Annotated[
+        float,
+        Field(
+            description="The share of wrong values, among those that no one looks at, that its tables may have, unless "
+            "a table has its own. It holds for documents that are read from then on. 1: any."
+        ),
+    ]
     created_at: datetime
 
     @property
@@ -146,7 +153,7 @@ class InvitationToken:
 _ORGANISATION: Final[
     LiteralString
 ] = """o.id, o.name, o.personal_of is not distinct from private.user_of(auth.uid()) as is_personal,
-    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.created_at"""
+    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.max_error, o.created_at"""
 _MEMBER: Final[LiteralString] = """
     m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
     from public.memberships as m"""

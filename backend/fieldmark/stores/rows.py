@@ -330,7 +330,7 @@ class CorrectedExtractionRow:
 Reason: TypeAlias = (
     Literal["missing", "breaks_schema", "breaks_rule", "proposal", "not_found"]
     | Doubt
-    | Literal["low_confidence", "person", "message"]
+    | Literal["low_confidence", "below_threshold", "often_corrected", "audit", "person", "message"]
 )
 StatusField: TypeAlias = Annotated[
     FieldStatus,
@@ -347,8 +347,9 @@ ReasonField: TypeAlias = Annotated[
         description="missing: there should be a value, by the schema or since nearly all rows of the table have one; "
         "breaks_schema; breaks_rule; proposal: an agent proposes another value; not_found: on no page. Of an unclear "
         "value: what else it may mean (see `reason` of the evidence), or low_confidence: the agent doubts it, or the "
-        "text is hard to read. person: a person wrote what is not printed, or said that there is none. message: it is "
-        "in the message of a person."
+        "text is hard to read. below_threshold: less sure than the goal of the table asks for; often_corrected: as is "
+        "its field; audit: drawn at random, to be shown like the others. person: a person wrote what is not printed, "
+        "or said that there is none. message: it is in the message of a person."
     ),
 ]
 

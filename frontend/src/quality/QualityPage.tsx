@@ -22,6 +22,7 @@ import { formatNumber, formatShare, formatShortDay, formatTime, visibleText } fr
 import { t } from '../shared/i18n';
 import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { ReviewClaim } from './ReviewClaim';
 import type { QualityView } from './qualityView';
 
 const route = getRouteApi('/quality/$schemaId');
@@ -59,6 +60,7 @@ export function QualityPage() {
           ) : (
             <>
               <Figures data={data} />
+              <ReviewClaim schemaId={schemaId} data={data} />
               <Weeks data={data} />
               <Columns data={data} view={view} />
               <p className="text-xs text-muted-foreground">{t('quality.included')}</p>

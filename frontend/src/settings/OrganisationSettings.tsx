@@ -5,9 +5,11 @@ import { dataOf, api } from '../api/client';
 import type { Organisation } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
+import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
+import { Select } from '../components/ui/Select';
 import { Switches, useOrganisationChange } from './ApprovalSettings';
 import { useSettingsMutation } from './useSettingsMutation';
 
@@ -34,6 +36,18 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
           </Button>
         )}
       </form>
+      <Field label={t('settings.organisation.max_error')} hint={t('settings.organisation.max_errorHint')} layout="row">
+        <Select
+          className="w-44!"
+          value={String(shown.max_error)}
+          disabled={!isOwner || change.isPending}
+          options={[...new Set<number>([...GOALS, organisation.max_error])].map((goal) => ({
+            value: String(goal),
+            label: goalLabel(goal),
+          }))}
+          onChange={(goal) => change.mutate({ max_error: Number(goal) })}
+        />
+      </Field>
       <Switches
         keys={['auto_create', 'examples']}
         organisation={shown}

@@ -1,0 +1,112 @@
+/** What audits prove about the values of a table that no one looked at, and the goal. */
+
+import { Link } from '@tanstack/react-router';
+import { CircleDashed, ShieldCheck } from 'lucide-react';
+import { api, dataOf } from '../api/client';
+import type { TableQuality } from '../api/types';
+import { Select } from '../components/ui/Select';
+import { useCanWrite } from '../session/role';
+import { useSettingsMutation } from '../settings/useSettingsMutation';
+import { formatNumber, visibleText } from '../shared/format';
+import { GOALS, goalLabel } from '../shared/goals';
+import { t } from '../shared/i18n';
+
+const OF_ORGANISATION = 'organisation';
+
+export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQuality }) {
+  const { claim, often_corrected: oftenCorrected } = data.review;
+  const isProven = claim.at_most !== null && claim.at_most <= claim.max_error && claim.max_error < 1;
+  const Sign = isProven ? ShieldCheck : CircleDashed;
+  const titles = new Map(data.columns.map((one) => [one.path, one.title ?? one.path]));
+  return (
+    <section aria-labelledby="claim" className="grid gap-1.5 rounded-lg border border-border bg-card p-4">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <Sign size={16} className={isProven ? 'text-ok' : 'text-muted-foreground'} aria-hidden="true" />
+        <h2 id="claim" className="flex-1 text-sm font-semibold">
+          {t('quality.claim.title')}
+        </h2>
+        <Goal schemaId={schemaId} data={data} />
+      </div>
+      <p>{claimText(data.review.claim)}</p>
+      {claim.needed !== null && !isProven && (
+        <p className="text-muted-foreground">
+          {t('quality.claim.needed', {
+            audited: formatNumber(claim.audited),
+            needed: formatNumber(claim.needed),
+            goal: goalLabel(claim.max_error),
+          })}
+        </p>
+      )}
+      {claim.waiting > 0 && (
+        <p>
+          <Link to="/inbox" search={{ kind: 'value', schema: schemaId }} className="text-link underline">
+            {t('quality.claim.waiting', { count: claim.waiting })}
+          </Link>
+        </p>
+      )}
+      <p className="text-xs text-muted-foreground">
+        {data.review.model === null
+          ? t('quality.claim.unread')
+          : t('quality.claim.scope', {
+              model: visibleText(data.review.model),
+              confidence: formatNumber(data.review.min_confidence, { style: 'percent' }),
+            })}
+        {oftenCorrected.length > 0 &&
+          ` ${t('quality.claim.often', {
+            fields: oftenCorrected.map((path) => visibleText(titles.get(path) ?? path)).join(', '),
+          })}`}
+      </p>
+    </section>
+  );
+}
+
+function claimText({
+  values,
+  audited,
+  wrong,
+  at_most: atMost,
+  max_error: goal,
+}: TableQuality['review']['claim']): string {
+  if (goal >= 1) return t('quality.claim.noGoal');
+  if (atMost === null) return t('quality.claim.unaudited', { count: values });
+  return t('quality.claim.bound', {
+    count: values,
+    audited: formatNumber(audited),
+    wrong: formatNumber(wrong),
+    bound: formatNumber(atMost, { style: 'percent', maximumFractionDigits: 2 }),
+  });
+}
+
+/** The goal of the table: its own, or the organisation's. */
+function Goal({ schemaId, data }: { schemaId: string; data: TableQuality }) {
+  const canWrite = useCanWrite();
+  const change = useSettingsMutation(['overview', 'quality', schemaId], (goal: number | null) =>
+    dataOf(
+      api.PUT('/api/schemas/{schema_id}/max_error', {
+        params: { path: { schema_id: schemaId } },
+        body: { max_error: goal },
+      }),
+    ),
+  );
+  const own = change.isPending ? change.variables : data.review.own_max_error;
+  const goals = [...new Set([...GOALS, ...(own === null ? [] : [own])])];
+  return (
+    <Select
+      kind="quiet"
+      label={t('quality.claim.goal')}
+      value={own === null ? OF_ORGANISATION : String(own)}
+      disabled={!canWrite || change.isPending}
+      options={[
+        {
+          value: OF_ORGANISATION,
+          label:
+            own === null
+              ? t('quality.claim.inherited', { goal: goalLabel(data.review.claim.max_error) })
+              : t('quality.claim.inherit'),
+        },
+        ...goals.map((goal) => ({ value: String(goal), label: goalLabel(goal) })),
+      ]}
+      onChange={(goal) => change.mutate(goal === OF_ORGANISATION ? null : Number(goal))}
+    />
+  );
+}

@@ -1,0 +1,188 @@
+-- Audits: values drawn at random when an agent completes an extraction, among all that it found on a page. A person looks at
+-- each, and so bounds how many of the others are wrong.
+
+create table public.audits (
+  id uuid primary key default private.new_id(),
+  org_id uuid not null,
+  extraction_id uuid not null,
+  -- Of the value now. Null: a person removed it.
+  path text,
+  schema_revid uuid not null,
+  model text not null,
+  confidence numeric not null,
+  -- The random number, below the rate with which the values of the extraction were drawn. Audits with a number below a
+  -- lower rate are as if drawn with that rate: so audits of different rates can be compared.
+  draw float8 not null,
+  -- Whether nothing else asks a person to look at the value: it would be accepted without a look.
+  is_accepted boolean not null,
+  -- What a look at this value came to, one by one: not with a review of the whole extraction.
+  outcome text check (outcome in ('right', 'wrong')),
+  checked_by uuid,
+  checked_at timestamptz,
+  created_at timestamptz not null default now(),
+  foreign key (extraction_id, org_id) references public.extractions (id, org_id) on delete cascade
+);
+create index audits_extraction_id on public.audits (extraction_id);
+create index audits_schema_revid on public.audits (schema_revid, model)
+  include (draw, confidence, is_accepted, outcome);
+select private.protect_table('public.audits', p_members_read => true);
+
+-- A random number from 0 to 1 that no one can predict from those before.
+create function private.draw() returns float8
+language sql volatile set search_path = pg_catalog, pg_temp
+as $$ select (uuid_hash_extended(gen_random_uuid(), 0)::numeric / 18446744073709551616 + 0.5)::float8 $$;
+
+-- The share of values that are drawn, after so many were accepted: a tenth until there are enough for the goal with one
+-- wrong among them (475 for 1 %), then fewer with each value, so that there always are as many. 0 without a goal.
+create function private.audit_rate(p_max_error numeric, p_values bigint) returns float8
+language sql immutable set search_path = pg_catalog, pg_temp
+return case when p_max_error >= 1 then 0 else least(0.1, 4.75 / p_max_error / greatest(p_values, 1)) end;
+
+-- The confidence from which a value is accepted until audits show another one: of the values from 0.95 without a doubt 0.3 to
+-- 0.9 % are wrong, of those from 0.5 up to 3 % (docs/performance.md).
+create function private.starting_confidence(p_max_error numeric) returns numeric
+language sql immutable set search_path = pg_catalog, pg_temp
+return case when p_max_error < 0.03 then 0.95 else 0.5 end;
+
+-- Versions of a schema that read as one version does: it, and those that do not differ from the latest if it is the latest.
+create function private.same_versions(p_schema_revid uuid) returns setof uuid
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select p_schema_revid
+  union
+  select o.id from public.schema_versions as v join public.schemas as s on s.id = v.schema_id
+  join public.schema_versions as o on o.schema_id = s.id and s.differences -> o.id::text = '{}'
+  where v.id = p_schema_revid and not s.differences ? v.id::text
+$$;
+
+-- What people's looks at the values of a schema's newest version show, of those that the newest model read. For members, and
+-- for the service without a user.
+--   values   accepted without a look: no one has looked at them
+--   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
+--   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting] by the first two
+--   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
+create function private.review_figures(p_schema_id uuid) returns table (
+  max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, model text, "values" bigint,
+  rate float8, audits jsonb, looks jsonb, min_confidences jsonb
+) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+declare
+  v_org uuid := (select org_id from public.schemas where id = p_schema_id);
+  v_revids uuid[];
+begin
+  perform private.check_found(
+    private.is_service() and auth.uid() is null or v_org in (select private.my_org_ids()), 'schema');
+  select coalesce(s.max_error, o.max_error), s.max_error, v.id, private.starting_confidence(coalesce(s.max_error, o.max_error))
+  into max_error, own_max_error, schema_revid, starting_confidence
+  from public.schemas as s join public.organisations as o on o.id = s.org_id
+  join public.schema_versions as v on v.schema_id = s.id where s.id = p_schema_id order by v.number desc limit 1;
+  v_revids := array(select private.same_versions(schema_revid));
+  select e.model, sum(e.unseen_count), min(e.audit_rate) into model, "values", rate
+  from public.extractions as e where e.schema_revid = any (v_revids) and e.audit_rate > 0
+  group by e.model order by max(e.created_at) desc limit 1;
+  "values" := coalesce("values", 0);
+  audits := (
+    select coalesce(jsonb_agg(jsonb_build_array(a.confidence, a.is_accepted, a.is_right, a.is_wrong, a.waiting)), '[]') from (
+      select confidence, is_accepted, count(*) filter (where outcome = 'right') as is_right,
+        count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting
+      from public.audits as one
+      where one.schema_revid = any (v_revids) and one.model = review_figures.model and draw < rate
+      group by 1, 2) as a);
+  looks := (
+    select coalesce(jsonb_agg(jsonb_build_array(f.pattern, l.band, l.checked, l.corrected)), '[]') from (
+      select max(id) as example, (checked_confidence >= 0.5)::integer + (checked_confidence >= 0.95)::integer as band,
+        count(*) as checked, count(*) filter (where outcome = 'corrected') as corrected
+      from (
+        select * from public.fields where org_id = v_org and outcome is not null
+        order by checked_at desc limit 10000) as newest
+      where checked_revid = any (v_revids) and outcome in ('confirmed', 'corrected') and checked_confidence is not null
+      group by pattern_key, band) as l
+    join public.fields as f on f.id = l.example);
+  min_confidences := (select p.min_confidences from private.review_policy(schema_revid, model) as p);
+  return next;
+end $$;
+
+-- Stores what the looks of people showed, for the extractions that follow: see private.review_policy.
+create function private.store_review_policy(p_schema_id uuid, p_policy jsonb) returns void
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+  update public.schemas set review_policy = p_policy where id = p_schema_id and private.is_service()
+    and review_policy is distinct from p_policy
+$$;
+
+-- Sets how many of a table's values that no one looks at may be wrong. Null: as many as the organisation says.
+create function public.set_max_error(p_schema_id uuid, p_max_error numeric) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.schemas set max_error = p_max_error, recount = true
+  where id = p_schema_id and deleted_at is null and org_id in (select private.my_writable_org_ids());
+  perform private.check_found(found, 'schema');
+end $$;
+
+-- What is accepted without a look in an extraction by this model: from which confidence, by pattern (`*`: all others), and
+-- the rate of audits. What was learnt counts for the same model, goal and schema.
+create function private.review_policy(p_schema_revid uuid, p_model text)
+returns table (min_confidences jsonb, audit_rate float8)
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select case when known.is_same and s.review_policy ->> 'max_error' = goal.max_error::text
+      then s.review_policy -> 'min_confidences'
+      else jsonb_build_object('*', private.starting_confidence(goal.max_error)) end,
+    private.audit_rate(goal.max_error, case when known.is_same then (s.review_policy ->> 'values')::bigint else 0 end)
+  from public.schema_versions as v
+  join public.schemas as s on s.id = v.schema_id
+  join public.organisations as o on o.id = s.org_id
+  cross join lateral (select coalesce(s.max_error, o.max_error) as max_error) as goal
+  cross join lateral (select s.review_policy ->> 'model' = p_model
+    and (s.review_policy ->> 'schema_revid')::uuid in (select private.same_versions(v.id)) as is_same) as known
+  where v.id = p_schema_revid
+$$;
+
+-- Draws audits among the values that an agent found, each value once: those with an id above `p_after`. Returns the last id.
+create function private.draw_audits(p_extraction public.extractions, p_after bigint) returns bigint
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into public.audits (org_id, extraction_id, path, schema_revid, model, confidence, draw, is_accepted)
+  select org_id, extraction_id, path, p_extraction.schema_revid, p_extraction.model, confidence, draw, false
+  from (
+    select f.*, private.draw() as draw from public.fields as f
+    where f.extraction_id = p_extraction.id and f.id > p_after and f.state = 'found' and f.confidence is not null
+      and f.kind not in ('container', 'blank') and f.outcome is null offset 0) as one
+  where draw < p_extraction.audit_rate;
+  return (select coalesce(max(id), p_after) from public.fields where extraction_id = p_extraction.id);
+end $$;
+
+-- Follows the audits of a list after one of its items was removed. What was in it was wrong if a person removed it.
+create function private.shift_audits(p_extraction_id uuid, p_was jsonb, p_removed text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.audits as a set path = found.path
+  from (
+    select one.id, moved.key as path from public.audits as one
+    left join jsonb_each(private.shift_entries_after_removal('{}', (
+        select coalesce(jsonb_object_agg(path, id), '{}') from public.audits where extraction_id = p_extraction_id and path is not null),
+      p_was, p_removed)) as moved on moved.value = to_jsonb(one.id)
+    where one.extraction_id = p_extraction_id
+      and starts_with(one.path, private.path_name(p_was, p_removed[:cardinality(p_removed) - 1]) || '[')) as found
+  where a.id = found.id and a.path is distinct from found.path;
+end $$;
+
+-- Stores what the looks at the drawn values of an extraction came to. An agent's own change of a value ends its audit.
+create function private.settle_audits(p_extraction_id uuid, p_changed text[]) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.audits as a set outcome = now.outcome, checked_by = now.checked_by, checked_at = now.checked_at,
+    is_accepted = now.is_accepted
+  from (
+    select one.id, case when f.outcome is null then coalesce(f.reason = 'audit', false) else one.is_accepted end as is_accepted,
+      said.outcome, case when said.outcome is not null then coalesce(f.checked_by, auth.uid()) end as checked_by,
+      case when said.outcome is not null then coalesce(f.checked_at, now()) end as checked_at
+    from public.audits as one left join public.fields as f on f.extraction_id = one.extraction_id and f.path = one.path
+    cross join lateral (select case
+      when f.outcome = 'confirmed' then 'right'
+      when f.outcome = 'corrected' or f.id is null and not private.is_agent() then 'wrong' end as outcome) as said
+    where one.extraction_id = p_extraction_id and not (one.outcome is not null and f.id is null)) as now
+  where a.id = now.id
+    and (a.outcome, a.checked_by, a.checked_at, a.is_accepted)
+      is distinct from (now.outcome, now.checked_by, now.checked_at, now.is_accepted);
+  delete from public.audits as a where extraction_id = p_extraction_id and outcome is null
+    and (path is null or path = any (p_changed)
+      or not exists (select from public.fields as f where f.extraction_id = a.extraction_id and f.path = a.path));
+end $$;

@@ -1,0 +1,149 @@
+"""Audits are drawn when an agent completes an extraction, and a person's look at the value decides each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from edited_extraction import EditedExtraction
+from psycopg.rows import dict_row
+from role_connections import Roles, Sample
+
+FOUND = {"state": "found", "match": "exact", "page": 1, "boxes": []}
+ROWS = 300
+
+
+@pytest.fixture
+def edited(roles: Roles, sample: Sample) -> Iterator[EditedExtraction]:
+    """An extraction with a stored schema, in an organisation that wants at most 1 % wrong values."""
+    with roles.as_service(sample.member, sample.org) as connection:
+        extraction = uuid4()
+        connection.execute(
+            "insert into extractions (id, org_id, document_id, schema_revid) values (%s, %s, %s, %s)",
+            [extraction, sample.org, sample.document, sample.schema_revid],
+        )
+        edited = EditedExtraction(connection, sample, extraction)
+        _set_goal(edited, 0.01)
+        yield edited
+
+
+def _set_goal(edited: EditedExtraction, max_error: float) -> None:
+    edited.act_as("owner")
+    edited.connection.execute(
+        "update organisations set max_error = %s where id = %s", [str(max_error), edited.sample.org]
+    )
+    edited.member()
+
+
+def _read(edited: EditedExtraction, confidence: float = 1, doubts: Any = (), rows: int = ROWS) -> None:
+    """Write a list of values as an agent, and complete the extraction."""
+    edited.agent()
+    names = [f"items[{n}].price" for n in range(rows)]
+    evidence = FOUND | ({"doubts": list(doubts)} if doubts else {})
+    edited.save(
+        {"items": [{"price": n} for n in range(rows)]}, dict.fromkeys(names, confidence), dict.fromkeys(names, evidence)
+    )
+    edited.call("complete_extraction")
+
+
+def _audits(edited: EditedExtraction) -> dict[str | None, dict[str, Any]]:
+    cursor = edited.connection.cursor(row_factory=dict_row)
+    query = "select path, outcome, is_accepted, draw, confidence from audits where extraction_id = %s order by draw"
+    return {row["path"]: row for row in cursor.execute(query, [edited.id])}
+
+
+def _asked(edited: EditedExtraction, reason: str) -> set[str]:
+    query = "select path from fields where extraction_id = %s and status = 'unclear' and reason = %s"
+    return {path for (path,) in edited.connection.execute(query, [edited.id, reason])}
+
+
+def test_a_tenth_of_the_values_is_drawn_and_asked(edited: EditedExtraction) -> None:
+    _read(edited)
+    audits = _audits(edited)
+    assert 5 < len(audits) < 80
+    assert _asked(edited, "audit") == audits.keys()
+    assert edited.column("review_count") == len(audits)
+    assert edited.column("unseen_count") == ROWS - len(audits)
+    assert all(one["is_accepted"] and one["draw"] < 0.1 for one in audits.values())
+
+
+def test_nothing_is_drawn_without_a_goal(edited: EditedExtraction) -> None:
+    _set_goal(edited, 1)
+    _read(edited, confidence=0.6)
+    assert (_audits(edited), edited.column("review_count"), edited.column("unseen_count")) == ({}, 0, ROWS)
+
+
+def test_value_below_the_starting_confidence_is_asked_with_its_doubt(edited: EditedExtraction) -> None:
+    _read(edited, 0.9, ["other_column"])
+    assert len(_asked(edited, "other_column")) == edited.column("review_count") == ROWS
+    # They are drawn too: their looks are counted for a lower threshold, not among the accepted values.
+    audits = _audits(edited)
+    assert len(audits) > 5
+    assert not any(one["is_accepted"] for one in audits.values())
+
+
+def test_value_has_one_chance_to_be_drawn(edited: EditedExtraction) -> None:
+    _read(edited)
+    before = _audits(edited).keys()
+    edited.agent().call("complete_extraction")
+    assert _audits(edited).keys() == before
+
+
+def test_confirmed_audit_is_right_and_corrected_one_wrong(edited: EditedExtraction) -> None:
+    _read(edited)
+    first, second, third, *_ = _audits(edited)
+    assert first and second and third
+    edited.member()
+    index = [path.split("[")[1].split("]")[0] for path in (first, second, third)]
+    edited.update(["items", index[0], "price"], int(index[0]))
+    edited.update(["items", index[1], "price"], -1)
+    edited.update(["items", index[2], "price"], None)
+    outcomes = {path: one["outcome"] for path, one in _audits(edited).items()}
+    assert (outcomes.pop(first), outcomes.pop(second), outcomes.pop(third)) == ("right", "wrong", "wrong")
+    assert {*outcomes.values()} == {None}
+    assert all(one["is_accepted"] for one in _audits(edited).values())
+    # A lock that is removed withdraws the look.
+    edited.unlock(["items", index[0], "price"])
+    assert _audits(edited)[first]["outcome"] is None
+    assert first in _asked(edited, "audit")
+
+
+def test_audit_in_a_removed_row_is_wrong_and_the_others_move_with_their_rows(edited: EditedExtraction) -> None:
+    _read(edited)
+    before = _audits(edited)
+    first = min(int(path.split("[")[1].split("]")[0]) for path in before if path)
+    edited.member().remove(["items", str(first)])
+    after = _audits(edited)
+    assert after.pop(None)["outcome"] == "wrong"
+    moved = {one["draw"]: path for path, one in after.items()}
+    for path, one in before.items():
+        number = int(str(path).split("[")[1].split("]")[0])
+        if number != first:
+            assert moved[one["draw"]] == f"items[{number - 1}].price"
+    assert _asked(edited, "audit") == after.keys()
+
+
+def test_review_of_the_whole_extraction_is_no_look_at_its_audits(edited: EditedExtraction) -> None:
+    _read(edited)
+    edited.member().call("complete_extraction")
+    assert edited.column("review_count") == 0
+    assert {one["outcome"] for one in _audits(edited).values()} == {None}
+
+
+def test_agents_own_change_ends_an_audit(edited: EditedExtraction) -> None:
+    _read(edited)
+    first = next(iter(_audits(edited)))
+    assert first
+    edited.agent().update(["items", first.split("[")[1].split("]")[0], "price"], 5000)
+    assert first not in _audits(edited)
+
+
+def test_draws_are_uniform_and_independent_of_each_other(roles: Roles) -> None:
+    with roles.as_owner() as connection:
+        mean, low, correlation = connection.execute(
+            "select avg(a), avg((a < 0.1)::integer)::float8, corr(a, b) from ("
+            "select private.draw() as a, private.draw() as b from generate_series(1, 20000)) as one"
+        ).fetchone() or (0, 0, 0)
+    assert abs(mean - 0.5) < 0.02 and abs(low - 0.1) < 0.02 and abs(correlation) < 0.05
