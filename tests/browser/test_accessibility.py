@@ -91,7 +91,11 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         await check_area("a question", "/inbox?kind=value", question)
         await check_area("a document", f"/documents/{document}", window.field_row("total"))
         await window.field_row("total").click()
-        wrong["a field"] = await violations(page, axe)
+        await page.get_by_role("button", name=label("discussion.comment")).click()
+        await page.get_by_label(label("discussion.commentOn", field="Total")).fill("By card.")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("region", name=label("discussion.title")).get_by_text("By card.").wait_for()
+        wrong["a field, with a note"] = await violations(page, axe)
         await check_area(
             "unmapped",
             f"/documents/{document}?unmapped=true",
@@ -124,6 +128,10 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
         await page.get_by_label(label("tables.operator")).wait_for()
         wrong["a filter, a selected row"] = await violations(page, axe)
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await page.get_by_role("main").get_by_role("listitem").filter(has_text="row.pdf").wait_for()
+        wrong["a table on a phone"] = await violations(page, axe)
+        await page.set_viewport_size({"width": 1280, "height": 800})
         await check_area("tables", "/tables", page.get_by_role("main").get_by_role("link", name="Invoices"))
         row = page.get_by_role("row", name="invoice.txt")
         await check_area("a stack", f"/tables/{stack['id']}", row.get_by_text(label("tables.rowStatuses.waiting")))

@@ -67,3 +67,10 @@ async def test_draft_is_tried_published_and_merged(serve, browsing):
         await page.get_by_role("dialog").get_by_role("button", name=label("schemas.merge")).click()
         await page.wait_for_url(f"**/schemas/{other['id']}")
         assert [one["name"] for one in (await server.get("schemas"))["items"]] == ["Invoice"]
+        # A new one starts from a template.
+        await page.get_by_role("button", name=label("schemas.create")).click()
+        await page.get_by_role("combobox", name=label("schemas.template")).click()
+        await page.get_by_role("option", name=label("schemas.templates.payslip")).click()
+        await page.get_by_role("dialog").get_by_role("button", name=label("schemas.create")).click()
+        await page.get_by_role("heading", name=label("schemas.templates.payslip")).wait_for()
+        await page.get_by_role("list", name=label("schemas.tabs.fields")).get_by_role("listitem").first.wait_for()

@@ -1,9 +1,10 @@
-"""The settings page: the organisation, its members, invitations and API keys."""
+"""The settings: the organisation, members, invitations, API keys, webhooks, sources, rules for uploads, the quota."""
 
 from __future__ import annotations
 
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from browser.window import label
@@ -110,7 +111,7 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         assert (await server.http.get("/api/documents", headers=key)).status_code == 401
 
 
-async def test_webhook_is_added_tested_and_switched_off(serve, browsing):
+async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(serve, browsing, clone):
     async with serve(private_networks=["127.0.0.0/8"]) as server, browsing(server) as window:
         page = window.page
         await window.open("/settings?part=webhooks")
@@ -136,3 +137,41 @@ async def test_webhook_is_added_tested_and_switched_off(serve, browsing):
         await choose("disable")
         await section.get_by_text(label("settings.webhooks.off"), exact=True).wait_for()
         assert [one["is_enabled"] for one in (await server.get("webhooks"))["items"]] == [False]
+
+        # A source that does not answer says so; it is paused and deleted.
+        await page.get_by_role("tab", name=label("settings.sections.sources")).click()
+        section = page.get_by_role("region", name=label("settings.sections.sources")).first
+        await section.get_by_role("button", name=label("settings.sources.add")).click()
+        form = page.get_by_role("dialog", name=label("settings.sources.add"))
+        for key, value in (("address", "http://127.0.0.1:9/inbox"), ("usernames.bucket", "me"), ("secrets.bucket", "x")):
+            await form.get_by_label(label(f"settings.sources.{key}"), exact=True).fill(value)
+        await form.get_by_role("button", name=label("settings.sources.add")).click()
+        await section.get_by_text(label("settings.sources.errors.unreachable")).wait_for()
+        actions = section.get_by_role("button", name="Actions for http://127.0.0.1:9")
+        await actions.click()
+        await page.get_by_role("menuitem", name=label("settings.sources.pause")).click()
+        await section.get_by_text(label("settings.sources.paused")).wait_for()
+        await actions.click()
+        await page.get_by_role("menuitem", name=label("common.delete")).click()
+        await page.get_by_role("dialog").get_by_role("button", name=label("common.delete")).click()
+        await section.get_by_text(label("settings.sources.none")).wait_for()
+
+        # A rule, and what is stored of the quota: in the settings, and above the documents.
+        made = (await server.http.post("/api/schemas", json={"name": "Bills", "schema": {"type": "object"}})).json()
+        await page.get_by_role("tab", name=label("settings.sections.rules")).click()
+        await page.get_by_role("combobox", name=label("settings.rules.condition")).click()
+        await page.get_by_role("option", name=label("settings.rules.conditions.filename")).click()
+        await page.get_by_label(label("settings.rules.value"), exact=True).fill("bill-*.pdf")
+        await page.get_by_role("combobox", name=label("settings.rules.target")).click()
+        await page.get_by_role("option", name="Bills").click()
+        await page.get_by_role("button", name=label("settings.rules.add")).click()
+        await page.get_by_role("listitem").filter(has_text="bill-*.pdf").get_by_text("Bills").wait_for()
+        (rule,) = (await server.get(f"organisations/{server.scope.org_id}/upload_rules"))["items"]
+        assert (rule["filename"], rule["schema_id"]) == ("bill-*.pdf", made["id"])
+        await server.upload_text("A bill.")
+        with psycopg.connect(clone.owner_url) as owner:
+            owner.execute("insert into credit_limits (org_id, max_documents) values (%s, 1)", [server.scope.org_id])
+        await page.get_by_role("tab", name=label("settings.sections.usage")).click()
+        await page.get_by_role("meter", name=label("settings.storage.documentsMeter")).wait_for()
+        await page.get_by_role("link", name="Documents", exact=True).click()
+        await page.get_by_text(label("settings.storage.hint")).wait_for()

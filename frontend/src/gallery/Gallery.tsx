@@ -19,7 +19,7 @@ import { Checkbox } from '../components/ui/Checkbox';
 import { Command } from '../components/ui/Command';
 import { Confirm } from '../components/ui/Confirm';
 import { CountBadge } from '../components/ui/CountBadge';
-import { Dialog, Sheet } from '../components/ui/Dialog';
+import { Dialog } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
 import { Input, TextArea } from '../components/ui/Input';
@@ -44,7 +44,7 @@ const OPTIONS = [
 ];
 
 export function Gallery() {
-  const [open, setOpen] = useState<'dialog' | 'sheet' | 'command' | null>(null);
+  const [open, setOpen] = useState<'dialog' | 'command' | null>(null);
   const [on, setOn] = useState(true);
   const [table, setTable] = useState('receipts');
   const [tab, setTab] = useState('rows');
@@ -155,7 +155,7 @@ export function Gallery() {
           ]}
         />
       </Card>
-      <Card title="Menu, Popover, Dialog, Sheet, Command, Toast">
+      <Card title="Menu, Popover, Dialog, Command, Toast">
         <Row>
           <Menu trigger={<Button>Menu</Button>} align="start">
             <MenuLabel>Total</MenuLabel>
@@ -180,7 +180,6 @@ export function Gallery() {
             <Input aria-label="Value" />
           </Popover>
           <Button onClick={() => setOpen('dialog')}>Dialog</Button>
-          <Button onClick={() => setOpen('sheet')}>Sheet</Button>
           <Button onClick={() => setOpen('command')}>Command</Button>
           <Button onClick={() => toast('2 rows changed.', { action: { label: 'Undo', act: close } })}>Toast</Button>
         </Row>
@@ -189,9 +188,6 @@ export function Gallery() {
             <Input defaultValue="Invoices" />
           </Field>
         </Dialog>
-        <Sheet title="Add 60 files" open={open === 'sheet'} onClose={close}>
-          <p className="p-5">48 receipts</p>
-        </Sheet>
         <Command
           open={open === 'command'}
           onClose={close}

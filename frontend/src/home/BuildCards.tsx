@@ -70,7 +70,7 @@ function SamplesCard() {
           <tbody>
             {SAMPLES.map((one) => (
               <tr key={one.shop} className="border-b border-line last:border-0">
-                <td className="max-w-32 truncate px-2 py-1.5">{one.shop}</td>
+                <td className="w-full max-w-0 truncate px-2 py-1.5">{one.shop}</td>
                 <td className={cn('px-2 py-1.5 whitespace-nowrap', one.isUnclear === true && 'bg-need-bg text-need')}>
                   {one.isUnclear === true && (
                     <CircleHelp size={13} className="mr-1 inline" aria-label={t('home.build.unclear')} />
@@ -79,8 +79,8 @@ function SamplesCard() {
                 </td>
                 <td
                   className={cn(
-                    'px-2 py-1.5 text-right',
-                    one.total === null && 'bg-need-bg font-medium whitespace-nowrap text-need',
+                    'px-2 py-1.5 text-right whitespace-nowrap',
+                    one.total === null && 'bg-need-bg font-medium text-need',
                   )}>
                   {one.total === null
                     ? t('home.fields.missing')

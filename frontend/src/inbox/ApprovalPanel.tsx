@@ -64,7 +64,7 @@ function Values({ item, run, call, onDecided }: Props & { run: Run; call: Pendin
 
 /** Who started the run, and whether this person may decide. */
 function Who({ item, run, count }: { item: InboxItem; run: Run; count?: number }) {
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const { created_by: by } = item;
   const person = by === null ? '' : personName(by);
   return (

@@ -50,7 +50,7 @@ interface Props {
 
 export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onView, onMore, className }: Props) {
   const list = useRef<HTMLUListElement>(null);
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   useEffect(() => {
     list.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);
@@ -161,7 +161,7 @@ function TableFilter({ view, onView }: FilterProps) {
 /** Person, age, and the one field to review in all documents. */
 function MoreFilters({ view, onView }: FilterProps) {
   const organisation = useOrganisation();
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const members = useQuery({
     ...membersQuery(organisation?.id ?? ''),
     enabled: organisation !== undefined,

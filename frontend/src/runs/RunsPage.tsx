@@ -199,7 +199,7 @@ interface RowProps {
 }
 
 function Row({ run, names, view, isOpen }: RowProps) {
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const subject = useSubject(run, names);
   return (
     <tr
@@ -245,7 +245,7 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
   const { state, resume } = useRun(runId);
   const navigate = useNavigate();
   const queries = useQueryClient();
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const canWrite = useCanWrite();
   const run = found.data?.run;
   const subject = useSubject(run, found.data?.names ?? new Map());

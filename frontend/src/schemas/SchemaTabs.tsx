@@ -115,7 +115,7 @@ function PromptForm({ prompt, schemaId, canWrite, onSaved }: PromptProps) {
 
 export function VersionsTab({ schemaId }: { schemaId: string }) {
   const versions = useQuery(versionsQuery(schemaId));
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const list = versions.data ?? [];
   const [shown, setShown] = useState<string | null>(null);
   return (

@@ -13,8 +13,9 @@ export function nameOfEmail(email: string): string {
   return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ');
 }
 
-/** Return a function from a user's id to "you", their name, or the start of their id where no email is known. */
-export function usePersonName(): (userId: string) => string {
+/** Return a function from a user's id to "you", their name, or the start of their id where no email is known.
+ * `isAlone`: the name is no part of a phrase such as "by you". */
+export function usePersonName(isAlone = false): (userId: string) => string {
   const me = useQuery(meQuery);
   const organisation = useOrganisation();
   const members = useQuery({
@@ -23,7 +24,7 @@ export function usePersonName(): (userId: string) => string {
     staleTime: 60_000,
   });
   return (userId) => {
-    if (userId === me.data?.user_id) return t('people.you');
+    if (userId === me.data?.user_id) return t(isAlone ? 'people.youAlone' : 'people.you');
     const email = members.data?.items.find((one) => one.user_id === userId)?.email;
     return email == null ? t('people.user', { id: userId.slice(0, 8) }) : nameOfEmail(email);
   };

@@ -8,6 +8,7 @@ import { Button } from '../components/ui/Button';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
+import { Progress } from '../components/ui/Progress';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { useCanWrite } from '../session/role';
@@ -47,6 +48,7 @@ export function TablesPage() {
               <tr>
                 <Th className="pl-4">{t('stacks.name')}</Th>
                 <Th className="text-right">{t('areas.documents')}</Th>
+                <Th className="max-sm:hidden">{t('tables.rowStatuses.done')}</Th>
                 <Th className="pr-4">{t('tables.status')}</Th>
               </tr>
             </thead>
@@ -66,7 +68,17 @@ export function TablesPage() {
                     </Link>
                   </Td>
                   <Td className="text-right">{formatNumber(table.records)}</Td>
-                  <Td className="pr-4">
+                  <Td className="w-1/3 max-sm:hidden">
+                    {table.records > 0 && (
+                      <Progress
+                        className="max-w-40"
+                        value={table.records - table.to_review}
+                        max={table.records}
+                        label={`${t('tables.rowStatuses.done')}: ${visibleText(table.name)}`}
+                      />
+                    )}
+                  </Td>
+                  <Td className="w-40 pr-4">
                     {table.to_review > 0 && (
                       <StatusPill tone="need">{t('tables.needYou', { count: table.to_review })}</StatusPill>
                     )}

@@ -34,7 +34,7 @@ export function StatusPill({ tone = 'plain', icon: Sign, kind = 'pill', classNam
   return (
     <span
       className={cn(
-        'inline-flex min-w-0 items-center gap-1 text-xs whitespace-nowrap',
+        'inline-flex min-w-0 items-center gap-1 align-middle text-xs whitespace-nowrap',
         kind === 'pill' ? cn('h-5 rounded-full px-2', PILL[tone]) : TEXT[tone],
         tone !== 'plain' && 'font-medium',
         className,

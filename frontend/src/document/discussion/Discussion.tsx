@@ -119,7 +119,7 @@ interface AssignProps {
 /** Who checks the document: a menu of the members who may write. */
 function Assign({ documentId, assignee, canWrite }: AssignProps) {
   const organisation = useOrganisation();
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const members = useQuery({
     ...membersQuery(organisation?.id ?? ''),
     enabled: organisation !== undefined,
@@ -166,7 +166,7 @@ function Assign({ documentId, assignee, canWrite }: AssignProps) {
 }
 
 function CommentView({ comment, onDelete }: { comment: Comment; onDelete: () => void }) {
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const me = useQuery(meQuery).data?.user_id;
   const { created_by: by, path } = comment;
   const name = by === null ? '' : personName(by);

@@ -1,10 +1,8 @@
 /** The status of a field, as the service decided it: its colour and icon, and in words. */
 
 import type { Evidence, FieldStatusOf, Reason } from '../../api/types';
-import type { Tone } from '../../shared/Badge';
 import { formatPercent } from '../../shared/format';
 import { t } from '../../shared/i18n';
-import type { IconName } from '../../shared/Icon';
 import type { SchemaField } from '../schemaFields';
 import type { Leaf } from './fieldTree';
 import { pathLabel } from './labels';
@@ -23,24 +21,6 @@ export const NEEDS_PERSON = ['needs_review', 'unclear'] as const satisfies reado
 
 export function needsPerson({ status }: { status: FieldStatus | undefined }): boolean {
   return (NEEDS_PERSON as readonly (FieldStatus | undefined)[]).includes(status);
-}
-
-const SIGNS: Record<FieldStatus, { tone: Tone; icon?: IconName }> = {
-  waiting: { tone: 'unsure', icon: 'question' },
-  preview: { tone: 'plain', icon: 'spark' },
-  saving: { tone: 'plain', icon: 'clock' },
-  needs_review: { tone: 'bad', icon: 'warning' },
-  unclear: { tone: 'unsure', icon: 'question' },
-  stale: { tone: 'unsure', icon: 'clock' },
-  not_written: { tone: 'plain', icon: 'minus' },
-  blank: { tone: 'plain', icon: 'minus' },
-  accepted: { tone: 'good', icon: 'lock' },
-  confirmed: { tone: 'good', icon: 'lock' },
-  found: { tone: 'good', icon: 'check' },
-};
-
-export function statusSign({ status, reason }: Status): { tone: Tone; icon?: IconName } {
-  return reason === 'proposal' ? { tone: 'unsure', icon: 'question' } : SIGNS[status];
 }
 
 /** In a word or two: of a field that needs review why, without the doubt of an unclear one. */
