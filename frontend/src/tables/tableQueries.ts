@@ -137,6 +137,15 @@ export function inPlace(before: LoadedPage, rows: readonly RecordRow[], table?: 
   };
 }
 
+/** Return the number of rows that may belong elsewhere. A page that is loaded later than others can repeat their rows. */
+export function countMoved(pages: readonly LoadedPage[], total: number): number {
+  const keys = pages.flatMap(({ items }) => items.map(rowKey));
+  return pages.reduce(
+    (sum, { changed = [], matching = 0 }) => sum + changed.length + Math.max(0, matching - total),
+    keys.length - new Set(keys).size,
+  );
+}
+
 /** Load rows in the order and by the filter that they have now. */
 export async function sortAgain(queries: QueryClient): Promise<void> {
   const ofRows = [

@@ -6,7 +6,7 @@ import { t } from '../shared/i18n';
 import { cellStatus, cellStatusText, needsLook, rowStatus } from './cellStatus';
 import { CELL_STATUSES } from './statuses';
 import { cellPath, columnLabel, gridColumns } from './gridColumns';
-import { exportAddress, inPlace, type LoadedPage } from './tableQueries';
+import { countMoved, exportAddress, inPlace, type LoadedPage } from './tableQueries';
 import { conditionText, nextSort, parseTableView } from './tableView';
 import { pageWith } from './useCellEdits';
 
@@ -216,4 +216,6 @@ test('rows that changed keep their place, and are counted once', () => {
   ]);
   expect(shown).toMatchObject({ changed: ['b ', 'a ', 'c '], total: 3, matching: 4, required: ['total'] });
   expect(inPlace(page, [a!, b!, c!]).changed).toEqual(['b ']);
+  // `c` moved to the page that was loaded later.
+  expect(countMoved([shown, { items: [c], total: 3 } as unknown as LoadedPage], 3)).toBe(5);
 });

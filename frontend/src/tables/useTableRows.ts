@@ -6,6 +6,7 @@ import type { RecordRow } from '../api/types';
 import { groupLines, type RowGroup, UNGROUPED } from './groupLines';
 import type { RowMarks } from './rowMarks';
 import {
+  countMoved,
   dependsOnValues,
   headersQuery,
   type LoadedPage,
@@ -113,10 +114,7 @@ export function useTableRows(
     first,
     total,
     lines: lines.count,
-    changed: loaded.reduce(
-      (sum, { changed = [], matching = 0 }) => sum + changed.length + Math.max(0, matching - total),
-      0,
-    ),
+    changed: countMoved(loaded, total),
     error: error ?? results.find((result) => result.error !== null)?.error ?? null,
     isPrevious,
     rowAt,
