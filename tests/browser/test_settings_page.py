@@ -143,7 +143,8 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         section = page.get_by_role("region", name=label("settings.sections.sources")).first
         await section.get_by_role("button", name=label("settings.sources.add")).click()
         form = page.get_by_role("dialog", name=label("settings.sources.add"))
-        for key, value in (("address", "http://127.0.0.1:9/inbox"), ("usernames.bucket", "me"), ("secrets.bucket", "x")):
+        given = {"address": "http://127.0.0.1:9/inbox", "usernames.bucket": "me", "secrets.bucket": "x"}
+        for key, value in given.items():
             await form.get_by_label(label(f"settings.sources.{key}"), exact=True).fill(value)
         await form.get_by_role("button", name=label("settings.sources.add")).click()
         await section.get_by_text(label("settings.sources.errors.unreachable")).wait_for()
