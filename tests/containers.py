@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -38,6 +39,7 @@ IMAGE, SLIM = "localhost/fieldmark", "localhost/fieldmark:slim"
 MAX_BYTES = {IMAGE: 1_100_000_000, SLIM: 700_000_000}
 USER = "10001"
 DOCUMENTS = 20
+STATES = "{{.Names}} {{.Status}}"
 HARDENED = ("--read-only", "--tmpfs=/tmp", "--cap-drop=all", "--security-opt=no-new-privileges")
 # The limits of a container must not exceed those of this process.
 CONTAINERS_CONF = (
@@ -218,7 +220,13 @@ def compose_stack(work: Path, port: int, passwords: tuple[str, str]) -> Iterator
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     compose = (sys.executable, "-m", "podman_compose", "--project-name", project)
     try:
-        run(*compose, "up", "--detach", cwd=folder)
+        # In steps, as `depends_on` says: Podman before 4.6 waits for no health, and cannot start a container
+        # whose dependency has one of its own.
+        run(*compose, "up", "--detach", "migrate", cwd=folder)
+        until(
+            lambda: f"{project}_migrate_1 Exited (0)" in run("podman", "ps", "--all", f"--format={STATES}"), "migration"
+        )
+        run(*compose, "up", "--detach", "--no-deps", "service", "worker", cwd=folder)
         yield project
     except BaseException:
         logs = subprocess.run([*compose, "logs"], cwd=folder, capture_output=True, text=True)
@@ -243,7 +251,7 @@ def run_stack(work: Path) -> None:
     port, passwords = free_port(), (uuid4().hex, uuid4().hex)
     started = time.monotonic()
     with compose_stack(work, port, passwords) as project:
-        (service_container,) = until(lambda: containers(project, "service"), "the start of the service")
+        (service_container,) = containers(project, "service")
         service = client(f"http://127.0.0.1:{port}", service_container)
         workers = containers(project, "worker")
         print(f"stack: ready after {time.monotonic() - started:.0f} s, workers: {len(workers)}", flush=True)
@@ -253,7 +261,7 @@ def run_stack(work: Path) -> None:
         for number in range(DOCUMENTS):
             upload(service, f"{number}.pdf", SAMPLE.read_bytes() + f"\n% {number}\n".encode())
         until(lambda: states(service).count("completed") >= 2, "the second extraction")
-        run("podman", "kill", "--signal=KILL", workers[0])
+        os.kill(int(run("podman", "inspect", "--format={{.State.Pid}}", workers[0])), signal.SIGKILL)
         done = states(service).count("completed")
         print(f"stack: a worker killed after {done} of {DOCUMENTS} extractions", flush=True)
         if done >= DOCUMENTS:
