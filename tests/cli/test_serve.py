@@ -115,9 +115,13 @@ async def test_killed_service_restarts_with_its_data(home: Commands):
                 with connection:
                     relatives = process_tree(server.process)
                     assert any("claude" in command_line(one) for one in relatives)
+                    (run,) = (await server.http.get("/api/runs")).json()["items"]
+                    waiting = asyncio.create_task(server.http.get(f"/api/runs/{run['id']}/result"))
+                    await asyncio.sleep(1)  # until it has been received
                     server.process.terminate()
                     # Otherwise the run and its reader would never end.
                     assert await asyncio.wait_for(server.process.wait(), PATIENCE) == 0
+                    assert (await waiting).status_code == 202
         said = "".join(server.lines)
         assert "Traceback" not in said and said.rstrip().endswith("Ended.")
     assert wait_all_ended(relatives) and home.is_stopped()

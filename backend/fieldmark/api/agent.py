@@ -418,19 +418,20 @@ WAITS: Final = WaitLimits()
 
 
 async def _wait_for_run(request: Request, runtime: Runtime, scope: Scope, run_id: UUID) -> RunRow | None:
-    """Wait until a run has ended or awaits approval, and return it. Return None if the client disconnects or its time
-    is over."""
+    """Wait until a run has ended or awaits approval, and return it. Return None if the client disconnects, its time is
+    over, or the server stops."""
     preferred = _PREFERRED_WAIT.search(request.headers.get("prefer", ""))
     seconds = min(int(preferred[1]), MAX_WAIT_SECONDS) if preferred else MAX_WAIT_SECONDS
     ended = asyncio.ensure_future(wait_until_ended_or_waiting(runtime.database, scope, run_id))
     gone = asyncio.ensure_future(_wait_for_disconnect(request))
+    stopping = asyncio.ensure_future(request.app.state.stopping.wait())
     try:
-        await asyncio.wait({ended, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, gone, stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return ended.result() if ended.done() else None
     finally:
-        for task in (ended, gone):
+        for task in (ended, gone, stopping):
             task.cancel()
-        await asyncio.wait({ended, gone})
+        await asyncio.wait({ended, gone, stopping})
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -130,6 +130,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     add_reference(app)
     add_docs_pages(app)
     app.state.is_monitoring_port = False
+    app.state.stopping = asyncio.Event()
     app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)
     extend_openapi(app)
@@ -159,6 +160,7 @@ def create_monitoring_app(runtime: Runtime, worker: asyncio.Task[None] | None) -
     app.state.runtime = runtime
     app.state.worker = worker
     app.state.is_monitoring_port = True
+    app.state.stopping = asyncio.Event()
     add_error_handlers(app)
     app.add_middleware(RequestLog)
     for router in (health.router, metrics.router):
@@ -182,8 +184,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 async def serve_app(app: FastAPI, listener: socket.socket) -> None:
-    """Serve at `listener` until cancelled; running requests then get two seconds to finish. The caller opens the app's
-    lifespan, and so gets its exceptions."""
+    """Serve at `listener` until cancelled; running requests then get two seconds to finish, and those that wait for a
+    run end at once. The caller opens the app's lifespan, and so gets its exceptions."""
     config = uvicorn.Config(
         app,
         http=http_protocol(getattr(app.state, "trusted_proxies", ())),
@@ -198,6 +200,7 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
+        app.state.stopping.set()
         server.should_exit = True
         await serving
         raise

@@ -156,6 +156,10 @@ class RequestGuard:
         except (TooLarge, RequestTimeout):
             if has_started:
                 raise
+        except asyncio.CancelledError:  # the server stops, and this request took too long
+            if has_started:
+                raise
+            await error_response(Unavailable("The server is stopping. Send the request again."))(scope, receive, send)
         if body.refused is not None and not has_started:
             await error_response(body.refused)(scope, receive, send)
 
