@@ -6496,7 +6496,7 @@ select private.protect_table('public.sources');
 grant select (id, org_id, created_by, created_at, kind, address, folder, username, extract, stack_id, is_paused, due_at,
   error_code, failing_since, checked_at, last_object, last_object_at, taken, skipped),
   insert (id, org_id, kind, address, folder, username, secret, extract, stack_id),
-  update (secret, extract, stack_id, is_paused, due_at) on public.sources to authenticated;
+  update (secret, extract, stack_id, is_paused) on public.sources to authenticated;
 create policy "owners see where documents come from" on public.sources for select to authenticated
   using (org_id in (select private.my_owned_org_ids()));
 create policy "owners add sources of their own" on public.sources for insert to authenticated
@@ -6504,7 +6504,28 @@ create policy "owners add sources of their own" on public.sources for insert to 
 create policy "owners change sources of their own" on public.sources for update to authenticated
   using (created_by = (select auth.uid()) and org_id in (select private.my_owned_org_ids()));
 
--- Limits the number of sources, and looks again at once when a person changes one.
+-- Objects and mails that could not be taken. They delay no others: each is tried again when it is due, until it is given
+-- up (due_at null).
+create table public.source_failures (
+  source_id uuid not null,
+  org_id uuid not null,
+  -- As in private.source_objects, but a mail's is `UIDVALIDITY:UID`: it may not have been read.
+  name text not null check (octet_length(name) between 1 and 1024),
+  version text not null check (octet_length(version) <= 200),
+  error_code text not null,
+  attempts integer not null default 1 check (attempts >= 0),
+  attempted_at timestamptz not null default now(),
+  due_at timestamptz,
+  primary key (source_id, name, version),
+  foreign key (source_id, org_id) references public.sources (id, org_id) on delete cascade
+);
+create index source_failures_due_at on public.source_failures (source_id, due_at);
+select private.protect_table('public.source_failures');
+grant select on public.source_failures to authenticated;
+create policy "owners see what could not be taken" on public.source_failures for select to authenticated
+  using (org_id in (select private.my_owned_org_ids()));
+
+-- Limits the number of sources, and looks again at once when a person changes one, also at all that could not be taken.
 create function private.check_source() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -6517,6 +6538,7 @@ begin
   else
     new.attempts := 0;
     new.due_at := now();
+    update public.source_failures set attempts = 0, due_at = now() where source_id = new.id;
   end if;
   return new;
 end $$;
@@ -6565,13 +6587,39 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   from leased as l
 $$;
 
--- Returns which of these objects are not known yet, by their numbers in the lists.
+-- Returns which of these objects were neither taken, skipped nor failed, by their numbers in the lists.
 create function private.new_objects(p_source_id uuid, p_names text[], p_versions text[]) returns setof integer
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   select o.number::integer from unnest(p_names, p_versions) with ordinality as o (name, version, number)
   where not exists (
     select from private.source_objects as s
     where s.source_id = p_source_id and s.name = o.name and s.version = o.version)
+  and not exists (
+    select from public.source_failures as f
+    where f.source_id = p_source_id and f.name = o.name and f.version = o.version)
+$$;
+
+-- Records that an object could not be taken, and when to try again (null: it is abandoned). Without an error: that it was
+-- taken now, or is gone.
+create function private.record_source_failure(
+  p_source_id uuid, p_name text, p_version text, p_error_code text, p_retry_after interval
+) returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if p_error_code is null then
+    delete from public.source_failures where source_id = p_source_id and name = p_name and version = p_version;
+    return;
+  end if;
+  insert into public.source_failures as f (source_id, org_id, name, version, error_code, due_at)
+  select id, org_id, p_name, p_version, p_error_code, now() + p_retry_after from public.sources where id = p_source_id
+  on conflict (source_id, name, version) do update set error_code = excluded.error_code, attempts = f.attempts + 1,
+    attempted_at = now(), due_at = excluded.due_at;
+end $$;
+
+-- Returns the failed object that has been due longest, if there is one.
+create function private.due_source_failure(p_source_id uuid) returns table (name text, version text, attempts integer)
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+  select f.name, f.version, f.attempts from public.source_failures as f
+  where f.source_id = p_source_id and f.due_at <= now() order by f.due_at limit 1
 $$;
 
 -- Records objects ([{name, version, reason, label}]; reason null: taken) and where the source goes on, together. Each
@@ -6802,6 +6850,7 @@ begin
     ('public.documents', 'id = any ($4)'),
     ('public.webhook_deliveries', 'org_id = $1'),
     ('private.source_objects', 'source_id in (select id from public.sources where org_id = $1)'),
+    ('public.source_failures', 'org_id = $1'),
     ('public.changes', 'org_id = $1'),
     ('public.agent_sessions', 'org_id = $1'),
     ('public.usage', 'org_id = $1'),
@@ -6943,5 +6992,6 @@ grant execute on function
   private.schemas_to_count, private.update_required_fields, private.review_figures, private.store_review_policy,
   private.publish_changes, private.lease_deliveries, private.record_delivery,
   private.lease_sources, private.new_objects, private.record_objects, private.finish_source,
+  private.record_source_failure, private.due_source_failure,
   private.delete_old_changes
   to fieldmark_app;

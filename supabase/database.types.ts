@@ -664,6 +664,26 @@ isOneToOne: false
       referencedColumns: ["id"]
     }
                   ]
+                },"source_failures": {
+                  Row: {
+                    "attempted_at": string,"attempts": number,"due_at": string | null,"error_code": string,"name": string,"org_id": string,"source_id": string,"version": string
+                  }
+                  ComputedFields: never
+                  Insert: {
+                    "attempted_at"?: string,"attempts"?: number,"due_at"?: string | null,"error_code": string,"name": string,"org_id": string,"source_id": string,"version": string
+                  }
+                  Update: {
+                    "attempted_at"?: string,"attempts"?: number,"due_at"?: string | null,"error_code"?: string,"name"?: string,"org_id"?: string,"source_id"?: string,"version"?: string
+                  }
+                  Relationships: [
+                    {
+      foreignKeyName: "source_failures_source_id_org_id_fkey"
+      columns: ["source_id","org_id"]
+isOneToOne: false
+      referencedRelation: "sources"
+      referencedColumns: ["id","org_id"]
+    }
+                  ]
                 },"sources": {
                   Row: {
                     "address": string,"attempts": number,"checked_at": string | null,"created_at": string,"created_by": string | null,"due_at": string,"error_code": string | null,"extract": string | null,"failing_since": string | null,"folder": string,"id": string,"is_paused": boolean,"kind": string,"last_object": string | null,"last_object_at": string | null,"org_id": string,"position": string | null,"secret": string,"skipped": NonNullable<Json>,"stack_id": string | null,"taken": number,"username": string

@@ -79,6 +79,11 @@ class MailServer:
         (self.root / "passwords").write_text(f"{USER}:{{PLAIN}}{password}\n")
         time.sleep(1.1)  # Dovecot looks at the file once a second
 
+    def allow_reading(self, name: str, is_allowed: bool) -> None:
+        """Let the server read a message of this name, or not."""
+        (file,) = (self.root / "mail").glob(f"*/*.{name}*")
+        file.chmod(0o600 if is_allowed else 0)
+
     def renumber(self) -> None:
         """Give all mails new numbers, with another UIDVALIDITY."""
         for file in (self.root / "mail").glob("dovecot*"):

@@ -31,6 +31,9 @@ class ObjectServer:
     fail_next: list[int] = field(default_factory=list)
     # The next downloads end after so many bytes, without the rest.
     cut_after: list[int] = field(default_factory=list)
+    # Downloads of these objects get no answer for so long, or this status.
+    hangs: dict[str, float] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
     # Called before an object is returned.
     before_get: object = None
     # The key is refused.
@@ -95,6 +98,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if callable(self.server_state.before_get) and self.command == "GET":
             self.server_state.before_get(key)
+        time.sleep(self.server_state.hangs.get(key, 0))
+        if key in self.server_state.refused:
+            self._error(self.server_state.refused[key], "InvalidObjectState")
+            return
         content = self.server_state.objects.get(key)
         if content is None:
             self._error(404, "NoSuchKey")

@@ -122,7 +122,7 @@ async def send_request(
 
 def error_code_of(failure: Exception) -> str | None:
     """Return the code for an address that could not be reached, or None for another failure."""
-    if isinstance(failure, TimeoutError):
+    if isinstance(failure, (TimeoutError, httpx.TimeoutException)):
         return "timeout"
     if isinstance(failure, AddressRefused):
         return "address_refused"

@@ -56,5 +56,6 @@ grant execute on function
   private.schemas_to_count, private.update_required_fields, private.review_figures, private.store_review_policy,
   private.publish_changes, private.lease_deliveries, private.record_delivery,
   private.lease_sources, private.new_objects, private.record_objects, private.finish_source,
+  private.record_source_failure, private.due_source_failure,
   private.delete_old_changes
   to fieldmark_app;

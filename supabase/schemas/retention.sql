@@ -179,6 +179,7 @@ begin
     ('public.documents', 'id = any ($4)'),
     ('public.webhook_deliveries', 'org_id = $1'),
     ('private.source_objects', 'source_id in (select id from public.sources where org_id = $1)'),
+    ('public.source_failures', 'org_id = $1'),
     ('public.changes', 'org_id = $1'),
     ('public.agent_sessions', 'org_id = $1'),
     ('public.usage', 'org_id = $1'),

@@ -86,6 +86,9 @@ def story(client: Fieldmark, folder: Path) -> dict[str, Any]:
     assert client.document(extraction["document_id"])["external_id"] == "order-1"
     types_seen = [change["type"] for change in client.changes(types=["extraction.completed"])]
     rows = client.rows("Invoices", sort="total")
+    given, other = ("c.txt", b"Total: 30.00 EUR"), ("d.txt", b"Total: 40.00 EUR")
+    sent = [*client.upload_many([given], table="Invoices"), *client.upload_many([other], table="Unknown")]
+    assert [one.error and one.error.code for one in sent] == [None, "not_found"]
     return {"changes": types_seen, "rows": [row["total"] for row in rows]}
 
 

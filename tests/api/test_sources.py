@@ -85,11 +85,11 @@ def names(found: list[dict[str, Any]]) -> list[str]:
 
 
 @asynccontextmanager
-async def intakes(server: Any, number: int) -> AsyncIterator[list[Intake]]:
+async def intakes(server: Any, number: int, **options: Any) -> AsyncIterator[list[Intake]]:
     """Yield what so many workers look with."""
     runtime = server.runtime
     args = (runtime.database, runtime.documents, runtime.settings.private_networks, 50_000_000)
-    yield [Intake(*args) for _ in range(number)]
+    yield [Intake(*args, **options) for _ in range(number)]
 
 
 async def lease(server: Any) -> list[sources.DueSource]:
@@ -279,20 +279,84 @@ async def test_a_failing_server_is_reported(serve, bucket, faults, error_code):
         assert (await next_look(server.http))["error_code"] == error_code
 
 
-async def test_a_download_that_is_cut_is_repeated(serve, bucket):
-    bucket.objects, bucket.cut_after = {"a.txt": b"Total: 1\n" * 500}, [2000]
-    async with serve(**LOOPBACK) as server:
+async def look(intake: Intake, server: Any) -> dict[str, Any]:
+    """Look once, at what is due, and return the source."""
+    (due,) = await lease(server)
+    await intake.look_at(due)
+    return await get(server.http)
+
+
+def make_due(clone: Any) -> None:
+    sql(clone.owner_url, "update sources set due_at = now()")
+    sql(clone.owner_url, "update source_failures set due_at = now() where due_at is not null")
+
+
+def failures(source: dict[str, Any]) -> list[tuple[str, str, int]]:
+    return [(one["name"], one["error_code"], one["attempts"]) for one in source["failures"]]
+
+
+async def test_an_object_that_fails_holds_up_no_other_and_is_tried_again_until_it_is_abandoned(serve, bucket, clone):
+    bucket.objects = {f"{n}.txt": b"Total: %d\n" % n * 500 for n in range(4)}
+    bucket.cut_after, bucket.refused = [2000], {"1.txt": 403}
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        await add(server.http, of_bucket(bucket))
+        async with intakes(server, 1) as (intake,):
+            source = await look(intake, server)
+            assert failures(source) == [("1.txt", "credentials_refused", 1), ("0.txt", "unreachable", 1)]
+            assert (source["taken"], source["retrying"], source["failed"], source["error_code"]) == (2, 2, 0, None)
+            assert source["checked_at"] and all(one["due_at"] for one in source["failures"])
+            for attempt in range(2, 11):
+                make_due(clone)
+                source = await look(intake, server)
+                assert failures(source) == [("1.txt", "credentials_refused", attempt)]
+            assert (source["taken"], source["retrying"], source["failed"]) == (3, 0, 1)
+            make_due(clone)
+            assert failures(await look(intake, server)) == [("1.txt", "credentials_refused", 10)]
+            bucket.refused = {}
+            await server.http.post(f"/api/sources/{source['id']}/check")
+            source = await look(intake, server)
+            assert (source["taken"], source["retrying"], source["failed"], source["failures"]) == (4, 0, 0, [])
+        assert names(await documents(server.http)) == ["0.txt", "1.txt", "2.txt", "3.txt"]
+
+
+async def test_a_download_without_an_end_is_stopped_and_the_others_are_taken(serve, bucket):
+    bucket.objects, bucket.hangs = {f"{n}.txt": b"Total: %d" % n for n in range(3)}, {"0.txt": 1.0}
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        await add(server.http, of_bucket(bucket))
+        async with intakes(server, 1, object_seconds=0.5) as (intake,):
+            source = await look(intake, server)
+        assert (source["taken"], failures(source)) == (2, [("0.txt", "timeout", 1)])
+
+
+async def test_a_failed_object_that_is_gone_is_forgotten(serve, bucket, clone):
+    bucket.objects, bucket.refused = {"a.txt": b"Total: 1"}, {"a.txt": 500}
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        await add(server.http, of_bucket(bucket))
+        async with intakes(server, 1) as (intake,):
+            assert failures(await look(intake, server)) == [("a.txt", "unreachable", 1)]
+            bucket.objects, bucket.refused = {}, {}
+            make_due(clone)
+            assert failures(await look(intake, server)) == []
+
+
+async def test_a_source_of_which_all_objects_fail_is_reported_and_a_full_quota_is_no_fault_of_an_object(
+    serve, bucket, clone
+):
+    bucket.objects = {f"{n}.txt": b"Total: %d" % n for n in range(60)}
+    bucket.refused = dict.fromkeys(bucket.objects, 403)
+    async with serve(with_worker=False, **LOOPBACK) as server:
         source = await add(server.http, of_bucket(bucket))
-        failed = await next_look(server.http)
-        assert (failed["error_code"], failed["taken"]) == ("unreachable", 0)
-        await server.http.post(f"/api/sources/{source['id']}/check")
-
-        async def is_taken() -> bool:
-            return (await get(server.http))["taken"] == 1
-
-        await until(is_taken)
-        (document,) = await documents(server.http)
-        assert document["byte_size"] == 4500
+        async with intakes(server, 1) as (intake,):
+            source = await look(intake, server)
+            assert (source["error_code"], source["retrying"]) == ("credentials_refused", 50)
+            make_due(clone)
+            assert (await look(intake, server))["retrying"] == 60
+            bucket.refused = {}
+            sql(clone.owner_url, "delete from source_failures")
+            sql(clone.owner_url, "update sources set due_at = now(), position = null")
+            sql(clone.owner_url, "insert into credit_limits (org_id, max_documents) select id, 1 from organisations")
+            source = await look(intake, server)
+            assert (source["error_code"], source["taken"], source["failures"]) == ("quota_exceeded", 1, [])
 
 
 @pytest.mark.parametrize(
@@ -451,6 +515,24 @@ async def test_a_mailbox_is_read_in_parts_and_a_refused_password_is_reported(ser
         source = await get(server.http)
         assert (source["error_code"], source["taken"]) == ("credentials_refused", 70)
         assert len(await documents(server.http)) == 70
+
+
+async def test_a_mail_that_cannot_be_read_holds_up_no_other(serve, mailbox, clone):
+    for number in range(4):
+        mailbox.deliver(mail(f"Receipt {number}", f"Total: {number}"), f"m{number}")
+    mailbox.allow_reading("m1", False)
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        await add(server.http, of_mailbox(mailbox))
+        async with intakes(server, 1) as (intake,):
+            source = await look(intake, server)
+            (failure,) = source["failures"]
+            assert (source["taken"], source["retrying"], failure["attempts"]) == (3, 1, 1)
+            assert failure["name"].endswith(":2") and failure["error_code"] in ("not_understood", "unreachable")
+            mailbox.allow_reading("m1", True)
+            make_due(clone)
+            source = await look(intake, server)
+            assert (source["taken"], source["failures"]) == (4, [])
+        assert names(await documents(server.http)) == [f"Receipt {number}.eml" for number in range(4)]
 
 
 @pytest.mark.parametrize("fault", ["folder", "certificate", "disconnect"])

@@ -95,6 +95,7 @@ async def test_every_verb_works(client: Path, serve):
         "document": "order-1",
         "names": ["a.txt", "b.txt"],
         "rows": [12, 20],
+        "tables": ["none", "not_found"],
         "event": "run.completed",
         "refusals": ["refused"] * 5,
     }

@@ -91,7 +91,7 @@ def test_cli_page_lists_every_command_and_common_option():
     help_text = set(re.findall(r"^│ ([a-z]+) ", top, re.M))
     assert help_text == listed
     without = {"eval": {"--server", "--key"}, "ground": {"--org", "--user", "--server", "--key"}}
-    for name in listed - {"serve", "worker", "migrate", "token", "key", "schema", "webhook"}:
+    for name in listed - {"serve", "worker", "migrate", "token", "key", "schema", "webhook", "source"}:
         options = run_here(name, "--help").out
         expected = {"--json", "--quiet", "--org", "--user", "--server", "--key"} - without.get(name, set())
         assert {option for option in expected if option not in options} == set(), name

@@ -196,6 +196,11 @@ OWNERS | own | update sources set is_paused = true where id = %(source)s
 NO_ACTOR | where its secret is sent | update sources set address = 'https://a.b/c' where id = %(source)s
 NO_ACTOR | what was taken | update sources set taken = 0 where id = %(source)s
 
+OWNERS | existing | select from source_failures where source_id = %(source)s
+NO_ACTOR | a forged row | insert into source_failures (source_id, org_id, name, version, error_code) values (%(source)s,
+    %(org)s, 'c.pdf', '', 'timeout')
+NO_ACTOR | as never tried | update source_failures set attempts = 0 where source_id = %(source)s
+
 READERS | existing | select from documents where id = %(document)s
 MEMBERS | own folder | insert into documents (id, org_id, filename, storage_path, media_type, byte_size) values
     (%(newcomer)s, %(org)s, 'b.pdf', concat_ws('/', %(org)s::uuid, %(newcomer)s::uuid, 'b.pdf'), 'application/pdf', 9)
@@ -466,6 +471,7 @@ api_keys invitations documents document_pages extractions extraction_journal fie
 schemas prompts tags schema_versions prompt_versions document_tags auto_creations threads runs
 run_events tool_calls agent_sessions usage usage_by_day credit_limits queue_limits settings_journal stacks
 storage_usage upload_rules stack_documents stack_tables saved_views comments changes webhooks webhook_deliveries sources
+source_failures
 """
 CASES += [
     Case(table, "delete", "theirs", f"delete from {table} where ctid = (select ctid from {table} limit 1)", frozenset())
@@ -491,6 +497,8 @@ LOGIN | of any organisation | select private.lease_sources(1, '{}', '1 minute')
 LOGIN | of any organisation | select private.new_objects(%(source)s, '{a}', '{b}')
 LOGIN | of any organisation | select private.record_objects(%(source)s, '[]', null)
 LOGIN | of any organisation | select private.finish_source(%(source)s, now(), null, '0', true)
+LOGIN | of any organisation | select private.record_source_failure(%(source)s, 'b.pdf', '', null, null)
+LOGIN | of any organisation | select from private.due_source_failure(%(source)s)
 OWNERS | existing | select revoke_invitation(%(invitation)s)
 MEMBERS | in the organisation | select create_api_key(%(org)s, 'k', '{runs:read}')
 OWNERS | an owner's | select revoke_api_key(%(key)s)

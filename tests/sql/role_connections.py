@@ -153,6 +153,8 @@ insert into webhook_deliveries (id, org_id, webhook_id, change_id) values
 insert into sources (id, org_id, created_by, kind, address, username, secret) values
   (%(source)s, %(org)s, %(owner)s, 'bucket', 'https://example.com/bucket', 'user', 'secret');
 insert into private.source_objects (source_id, org_id, name, version) values (%(source)s, %(org)s, 'a.pdf', '');
+insert into source_failures (source_id, org_id, name, version, error_code, due_at) values
+  (%(source)s, %(org)s, 'b.pdf', '', 'timeout', now());
 insert into credit_limits (org_id, max_usd) values (%(org)s, 100), (%(other_org)s, 100);
 insert into queue_limits (org_id) values (%(org)s), (%(other_org)s);
 insert into storage.buckets (id, name) values ('another', 'another');

@@ -33,6 +33,8 @@ ROWS = (
        select id, 'bucket', 'https://a.b/c', 'u', 's' from public.organisations on conflict do nothing""",
     """insert into private.source_objects (source_id, org_id, name, version)
        select id, org_id, 'b.pdf', '' from public.sources on conflict do nothing""",
+    """insert into public.source_failures (source_id, org_id, name, version, error_code)
+       select id, org_id, 'c.pdf', '', 'timeout' from public.sources on conflict do nothing""",
     "update public.agent_sessions set uuid = number::text",
     "update public.runs set idempotency_key = id::text",
     "update public.organisations set personal_of = id",
@@ -77,6 +79,7 @@ public.webhook_deliveries | status = $ODD | attempts = -1
 public.sources | kind = $ODD | address = 'ftp://a.b' | folder = repeat('x', 501) | username = '' | secret = '' |
     extract = repeat('x', 201) | attempts = -1 | error_code = 'x' | taken = -1 | skipped = '[]'
 private.source_objects | name = '' | version = repeat('x', 201) | reason = $ODD
+public.source_failures | name = '' | version = repeat('x', 201) | attempts = -1
 public.document_pages | number = 0 | width = 'NaN' | height = 'Infinity' | words = '{}'
 public.extraction_journal | steps = 'x' | actor = $ODD
 public.fields | kind = $ODD, number = null | number = null | kind = 'day', number = null | text = null | status = $ODD |
@@ -180,6 +183,7 @@ public.webhooks | org_id | run_id org_id
 public.webhook_deliveries | webhook_id org_id | change_id org_id
 public.sources | org_id | stack_id org_id
 private.source_objects | source_id org_id
+public.source_failures | source_id org_id
 public.run_events | run_id org_id
 public.runs | org_id | agent task | thread_id org_id | document_id org_id | extraction_id document_id org_id |
     parent_run_id org_id | stack_id org_id

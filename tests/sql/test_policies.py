@@ -243,8 +243,9 @@ PRIVILEGES = {
         "select": "id org_id created_by created_at kind address folder username extract stack_id is_paused due_at "
         "error_code failing_since checked_at last_object last_object_at taken skipped",
         "insert": "id org_id kind address folder username secret extract stack_id",
-        "update": "secret extract stack_id is_paused due_at",
+        "update": "secret extract stack_id is_paused",
     },
+    "source_failures": {"select": True},
     "webhook_deliveries": {"select": True, "update": "status attempts due_at"},
     "documents": {
         "select": True,
@@ -442,7 +443,7 @@ CALLABLE = {
         chunks_without_vectors write_search_vectors has_vectors search_stems record_problems
         extractions_to_check schemas_to_count update_required_fields review_figures store_review_policy
         publish_changes lease_deliveries record_delivery
-        lease_sources new_objects record_objects finish_source
+        lease_sources new_objects record_objects finish_source record_source_failure due_source_failure
         delete_old_changes
         """,
     ),

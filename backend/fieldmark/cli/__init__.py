@@ -26,6 +26,7 @@ from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
 from fieldmark.cli.search import search
 from fieldmark.cli.service import migrate, serve, token, worker
+from fieldmark.cli.sources import source
 from fieldmark.cli.stack import stack
 from fieldmark.cli.suggestions import accept, organisation, propose, reject
 from fieldmark.cli.tables import table, view
@@ -88,6 +89,7 @@ schema.command("apply", cls=HelpedCommand)(apply)
 _app.add_typer(schema, name="schema", rich_help_panel="Read documents")
 _app.add_typer(key, name="key", rich_help_panel="Run the service")
 _app.add_typer(webhook, name="webhook", rich_help_panel="Run the service")
+_app.add_typer(source, name="source", rich_help_panel="Run the service")
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, LiteralString
+from typing import Annotated, Any, Final, LiteralString, TypeAlias
 from uuid import UUID
 
 from psycopg import sql
 from psycopg.types.json import Jsonb
 from pydantic import Field
+from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import SourceKind
 from fieldmark.errors import NotFound
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
+
+_Time: TypeAlias = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+"""A time in a column of JSON."""
+
+
+class SourceFailureRow(TypedDict):
+    """An object or mail that could not be taken."""
+
+    name: Annotated[str, Field(description="The object's name. Of a mail: `UIDVALIDITY:UID`.")]
+    error_code: Annotated[str, Field(description="Why the last attempt failed. See docs/sources.md.")]
+    attempts: Annotated[int, Field(description="The number of attempts since a person changed or checked the source.")]
+    attempted_at: _Time
+    due_at: Annotated[_Time | None, Field(description="When it is tried again. null: it was abandoned.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,9 @@ class DocumentSource:
             "`bad_name`, `auto_reply`, `repeated`."
         ),
     ]
+    retrying: Annotated[int, Field(description="The number of those that could not be taken and are tried again.")]
+    failed: Annotated[int, Field(description="The number of those that were abandoned after ten attempts.")]
+    failures: Annotated[list[SourceFailureRow], Field(description="Up to 20 of both, the last attempts first.")]
     created_by: Annotated[UUID, Field(description="Whose the documents are.")]
     created_at: datetime
 
@@ -72,6 +89,15 @@ class DueSource:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedObject:
+    """An object that could not be taken before, after so many attempts."""
+
+    name: str
+    version: str
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SeenObject:
     """An object that was taken, or skipped for a reason. `label` is shown for the last one."""
 
@@ -83,7 +109,12 @@ class SeenObject:
 
 _COLUMNS: Final[LiteralString] = (
     "id, kind, address, folder, username, extract, stack_id, is_paused, error_code, failing_since, due_at, checked_at, "
-    "last_object, last_object_at, taken, skipped, created_by, created_at"
+    "last_object, last_object_at, taken, skipped, created_by, created_at, "
+    "(select count(*) from public.source_failures where source_id = s.id and due_at is not null) as retrying, "
+    "(select count(*) from public.source_failures where source_id = s.id and due_at is null) as failed, "
+    "coalesce((select jsonb_agg(to_jsonb(f)) from (select name, error_code, attempts, attempted_at, due_at "
+    "from public.source_failures where source_id = s.id order by attempted_at desc, name limit 20) as f), '[]') "
+    "as failures"
 )
 _MISSING: Final = "There is no such source, or another person added it."
 
@@ -101,24 +132,24 @@ async def add(conn: Connection, org_id: UUID, **values: Any) -> DocumentSource:
 async def list_sources(conn: Connection, org_id: UUID) -> list[DocumentSource]:
     """Return the sources of an organisation, newest first. Raise OwnerNeeded."""
     await conn.execute("select private.check_owner(%s)", (org_id,))
-    query = f"select {_COLUMNS} from public.sources where org_id = %s order by created_at desc, id desc"
+    query = f"select {_COLUMNS} from public.sources as s where org_id = %s order by created_at desc, id desc"
     return await fetch_all(conn, DocumentSource, query, (org_id,))
 
 
 async def get(conn: Connection, source_id: UUID) -> DocumentSource:
     """Return a source. Raise NotFound."""
-    row = await fetch_one(conn, DocumentSource, f"select {_COLUMNS} from public.sources where id = %s", (source_id,))
+    query = f"select {_COLUMNS} from public.sources as s where id = %s"
+    row = await fetch_one(conn, DocumentSource, query, (source_id,))
     if row is None:
         raise NotFound(_MISSING)
     return row
 
 
 async def change(conn: Connection, source_id: UUID, values: dict[str, Any]) -> None:
-    """Change a source of the caller; the service looks again at once. Raise NotFound."""
+    """Change a source of the caller. The service looks again at once, also at what failed. Raise NotFound."""
+    values = {"is_paused": sql.SQL("is_paused"), **values}
     changes = [sql.SQL("{} = {}").format(sql.Identifier(name), value) for name, value in values.items()]
-    query = sql.SQL("update public.sources set {} where id = {}").format(
-        sql.SQL(", ").join([sql.SQL("due_at = now()"), *changes]), source_id
-    )
+    query = sql.SQL("update public.sources set {} where id = {}").format(sql.SQL(", ").join(changes), source_id)
     if not (await conn.execute(query)).rowcount:
         raise NotFound(_MISSING)
 
@@ -148,6 +179,20 @@ async def record_objects(conn: Connection, source_id: UUID, seen: Sequence[SeenO
     """Record objects, each once, and where to go on. Return False if the source was deleted."""
     query = "select private.record_objects(%s, %s, %s)"
     return await value_of(conn, query, (source_id, Jsonb([asdict(one) for one in seen]), position))
+
+
+async def record_failure(
+    conn: Connection, source_id: UUID, failed: FailedObject, *, error_code: str | None, retry_after: timedelta | None
+) -> None:
+    """Record that an object could not be taken. `retry_after`: when to try again, None: never. Without an error code:
+    that it was taken, or is gone."""
+    query = "select private.record_source_failure(%s, %s, %s, %s, %s)"
+    await conn.execute(query, (source_id, failed.name, failed.version, error_code, retry_after))
+
+
+async def due_failure(conn: Connection, source_id: UUID) -> FailedObject | None:
+    """Return the failed object that has been due longest."""
+    return await fetch_one(conn, FailedObject, "select * from private.due_source_failure(%s)", (source_id,))
 
 
 async def finish(

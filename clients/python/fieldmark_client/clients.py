@@ -52,7 +52,7 @@ class AsyncFieldmark(Verbs):
         super().__init__(_AsyncConnection(self._http))
 
     async def upload_many(
-        self, files: Iterable[File | Upload], *, extract: str | None = None, at_once: int = 4
+        self, files: Iterable[File | Upload], *, extract: str | None = None, table: str | None = None, at_once: int = 4
     ) -> list[Uploaded]:
         """Upload files, `at_once` of them at the same time. Return what became of each, in their order."""
         slots = asyncio.Semaphore(at_once)
@@ -60,7 +60,9 @@ class AsyncFieldmark(Verbs):
         async def send(one: Upload) -> Uploaded:
             async with slots:
                 try:
-                    sent = self.upload(one.file, extract=extract, external_id=one.external_id, metadata=one.metadata)
+                    sent = self.upload(
+                        one.file, extract=extract, table=table, external_id=one.external_id, metadata=one.metadata
+                    )
                     return Uploaded(one, await sent)
                 except FieldmarkError as error:
                     return Uploaded(one, error=error)
@@ -145,14 +147,16 @@ class Fieldmark:
     changes = _iterating(Verbs.changes)
 
     def upload_many(
-        self, files: Iterable[File | Upload], *, extract: str | None = None, at_once: int = 4
+        self, files: Iterable[File | Upload], *, extract: str | None = None, table: str | None = None, at_once: int = 4
     ) -> Iterator[Uploaded]:
         """Upload files, `at_once` of them at the same time. Yield what became of each, in their order."""
 
         def send(given: File | Upload) -> Uploaded:
             one = given if isinstance(given, Upload) else Upload(given)
             try:
-                sent = self.upload(one.file, extract=extract, external_id=one.external_id, metadata=one.metadata)
+                sent = self.upload(
+                    one.file, extract=extract, table=table, external_id=one.external_id, metadata=one.metadata
+                )
                 return Uploaded(one, sent)
             except FieldmarkError as error:
                 return Uploaded(one, error=error)

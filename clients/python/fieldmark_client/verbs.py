@@ -65,18 +65,20 @@ class Verbs:
         file: File,
         *,
         extract: str | None = None,
+        table: str | None = None,
         external_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         password: str | None = None,
         callback: Callback | None = None,
         idempotency_key: str | None = None,
     ) -> UploadedDocument:
-        """Upload a file. With `extract` (a schema's name, id or version; "": without one) a run extracts its fields."""
+        """Upload a file. With `extract` (a schema's name, id or version; "": without one) a run extracts its fields.
+        With `table` (the name or id of a stack or schema) it becomes a row of that table."""
         given = file if isinstance(file, tuple) else (Path(file).name, await self._connection.read_file(Path(file)))
         texts = without_none({"metadata": metadata, "callback": callback})
         form = {name: json.dumps(value, ensure_ascii=False) for name, value in texts.items()}
         form |= without_none({"external_id": external_id, "password": password})
-        key, query = idempotency_key or str(uuid4()), {"extract": extract}
+        key, query = idempotency_key or str(uuid4()), {"extract": extract, "table": table}
         return await self._send("POST", "/api/documents", query=query, key=key, files={"file": given}, data=form)
 
     async def extract(

@@ -47,6 +47,8 @@ export type FollowOptions = AnyFollowOptions<WaitingCall>;
 export interface UploadOptions {
   /** Start a run with this schema: its name, id or version. Empty: without a schema. */
   extract?: string;
+  /** Make the document a row of this table: the name or id of a stack or schema. */
+  table?: string;
   /** Your own key of the document, unique in the organisation. */
   externalId?: string;
   metadata?: Record<string, unknown>;
@@ -90,7 +92,7 @@ export class Fieldmark {
 
   /** Upload a file. With `extract` a run extracts its fields. */
   async upload(file: File, options: UploadOptions = {}): Promise<UploadedDocument> {
-    const { extract, externalId, metadata, callback, password, idempotencyKey } = options;
+    const { extract, table, externalId, metadata, callback, password, idempotencyKey } = options;
     const body = {
       file,
       ...(externalId !== undefined && { external_id: externalId }),
@@ -98,7 +100,7 @@ export class Fieldmark {
       ...(callback !== undefined && { callback: JSON.stringify(callback) }),
       ...(password !== undefined && { password }),
     };
-    const query = extract === undefined ? {} : { extract };
+    const query = { ...(extract !== undefined && { extract }), ...(table !== undefined && { table }) };
     const headers = { 'idempotency-key': idempotencyKey ?? crypto.randomUUID() };
     return (await uploadDocument({ ...this.call, body, query, headers })).data;
   }

@@ -37,6 +37,9 @@ const conflict = await codeOf(fieldmark.setFields(id, { total: 13 }, { version }
 const asking = await fieldmark.ask({ message: 'How many invoices are over 15?' });
 const names: string[] = [];
 for await (const document of fieldmark.documents()) names.push(document.filename);
+const rows = (await fieldmark.rows('Invoices', { sort: 'total' })).map((row) => row.total);
+const tables = [];
+for (const table of ['Invoices', 'Unknown']) tables.push(await codeOf(fieldmark.upload(second, { table })));
 const changes: string[] = [];
 for await (const change of fieldmark.changes(0, { types: ['extraction.completed'] })) changes.push(change.type);
 const { run_id: slow } = await fieldmark.extract({ document_id, approval: 'ask' });
@@ -58,6 +61,6 @@ const refusals = [
 console.log(JSON.stringify({
   uploads, ended, total: changed.extracted_fields.total, conflict, tools, asking: asking.status, late, changes,
   document: (await fieldmark.document(document_id)).external_id,
-  names: names.sort(), rows: (await fieldmark.rows('Invoices', { sort: 'total' })).map((row) => row.total),
+  names: names.sort(), rows, tables,
   event: event.type, refusals,
 }));

@@ -158,6 +158,7 @@ function SourceRow({ source }: { source: DocumentSource }) {
       <Td className="min-w-52 py-1.5">
         <State source={source} />
         {source.error_code !== null && <p className="text-xs text-muted-foreground">{errorText(source.error_code)}</p>}
+        <Failures source={source} />
       </Td>
       <Td className="whitespace-nowrap text-right" title={skipped.join('\n')}>
         {source.taken}
@@ -236,6 +237,26 @@ function State({ source }: { source: DocumentSource }) {
     );
   if (source.checked_at === null) return <StatusPill tone="plain">{t('settings.sources.reading')}</StatusPill>;
   return <StatusPill tone="ok">{t('settings.sources.checked', { age: formatAge(source.checked_at) })}</StatusPill>;
+}
+
+function Failures({ source }: { source: DocumentSource }) {
+  const count = source.retrying + source.failed;
+  if (count === 0) return null;
+  return (
+    <details className="text-xs text-muted-foreground">
+      <summary className="cursor-pointer">{t('settings.sources.notTaken', { count })}</summary>
+      <ul className="break-all">
+        {source.failures.map(({ name, error_code: code, due_at: dueAt }) => (
+          <li key={name}>
+            {t(dueAt === null ? 'settings.sources.givenUp' : 'settings.sources.retried', {
+              name: visibleText(name),
+              code,
+            })}
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
 }
 
 function errorText(code: string): string {

@@ -1,4 +1,4 @@
-"""Takes new objects of sources: each becomes a document once, whatever dies meanwhile.
+"""Takes new objects of sources: each becomes a document once, whatever dies meanwhile, and none holds up others.
 
 A document's idempotency key is made of its source and its object. So a repeated upload returns the same document, and
 recording the object afterwards is what ends the repetitions.
@@ -10,11 +10,11 @@ import asyncio
 import hashlib
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
 import structlog
@@ -22,17 +22,30 @@ from imap_tools.message import MailAttachment, MailMessage
 
 from fieldmark.db.pool import Database
 from fieldmark.domain.statuses import SourceKind
-from fieldmark.errors import FieldmarkError, Invalid, NotFound, TooLarge
+from fieldmark.errors import (
+    FieldmarkError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutOfCredit,
+    QueueClosed,
+    QueueFull,
+    QuotaExceeded,
+    TooLarge,
+    TooMany,
+    Unavailable,
+    is_disk_full,
+)
 from fieldmark.identity.scope import Scope
 from fieldmark.public_addresses import IpNetwork, check_url, error_code_of
 from fieldmark.services.documents import DocumentService
 from fieldmark.services.sources.buckets import Bucket, BucketObject
 from fieldmark.services.sources.failures import SourceFailure
-from fieldmark.services.sources.mailboxes import Mail, Mailbox, Position
+from fieldmark.services.sources.mailboxes import Mail, Mailbox, Position, Session
 from fieldmark.services.upload_targets import find_target
 from fieldmark.stores import sources
 from fieldmark.stores.documents import RequestedExtraction
-from fieldmark.stores.sources import DueSource, SeenObject
+from fieldmark.stores.sources import DueSource, FailedObject, SeenObject
 from pagewords.sniff import SUFFIXES
 
 PAUSE: Final = timedelta(minutes=1)
@@ -45,8 +58,21 @@ _MOST_TAKEN: Final = 50
 _MAX_ATTACHMENTS: Final = 100
 _SECONDS: Final = 30.0
 """After this time no further object is started: the next look goes on."""
+_RETRY_SECONDS: Final = 10.0
+"""How much longer failed objects are tried again."""
 _MAX_SECONDS: Final = 150.0
 _LEASE: Final = timedelta(seconds=180)
+_RETRY_PAUSE: Final = timedelta(minutes=5)
+_MAX_RETRY_PAUSE: Final = timedelta(hours=12)
+_MAX_ATTEMPTS: Final = 10
+"""After so many attempts, 33 hours, an object is abandoned."""
+_ALL_FAILED: Final = 5
+"""If so many objects failed in a look and none was taken, the source is reported as failing."""
+
+_NOT_OF_ONE_OBJECT: Final = (
+    Unavailable, QueueFull, QueueClosed, QuotaExceeded, OutOfCredit, TooMany, Forbidden, NotFound
+)  # fmt: skip
+"""Refusals that concern all objects of a source alike."""
 
 _log = structlog.get_logger(__name__)
 
@@ -71,7 +97,10 @@ class _Look:
     scope: Scope
     until: float
     extraction: RequestedExtraction | None
+    position: str | None
     left: int = _MOST_TAKEN
+    is_any_taken: bool = False
+    error_codes: list[str] = field(default_factory=list[str])
 
     def may_go_on(self) -> bool:
         return self.left > 0 and time.monotonic() < self.until
@@ -79,6 +108,14 @@ class _Look:
 
 class _SourceDeleted(Exception):
     pass
+
+
+class _AllFailed(SourceFailure):
+    """All objects of a look failed. The next look goes on after them soon, in case that the next ones do not."""
+
+
+_Take: TypeAlias = Callable[[str, str], Awaitable[SeenObject | None]]
+"""Takes an object of a name and version, or skips it for a reason. Returns None if it is gone."""
 
 
 class Intake:
@@ -90,7 +127,10 @@ class Intake:
         documents: DocumentService,
         allowed: Sequence[IpNetwork],
         max_bytes: int,
+        object_seconds: float = 100,
     ) -> None:
+        """`object_seconds`: the time limit of one object."""
+        self._object_seconds = object_seconds
         self._database = database
         self._documents = documents
         self._allowed = tuple(allowed)
@@ -120,25 +160,21 @@ class Intake:
         """Take what is new in a source, up to the limits of one look, and record how it ended."""
         error_code: str | None = None
         is_complete = False
+        pause = min(PAUSE * 2**source.attempts, _MAX_PAUSE)
         try:
             async with asyncio.timeout(_MAX_SECONDS):
                 is_complete = await self._take(source)
         except _SourceDeleted:
             return
-        except SourceFailure as failure:
-            error_code = failure.code
-        except FieldmarkError as failure:
+        except _AllFailed as failure:
+            error_code, pause = failure.code, PAUSE
+        except (SourceFailure, FieldmarkError) as failure:
             error_code = failure.code
         except Exception as failure:  # noqa: BLE001 - recorded, so that the source is looked at again later
-            error_code = error_code_of(failure)
-            if error_code is None:
-                error_code = "internal"
-                _log.exception("a source failed", source_id=str(source.id))
-        pause = timedelta(0)
-        if error_code is not None:
-            pause = min(PAUSE * 2**source.attempts, _MAX_PAUSE)
-        elif is_complete:
-            pause = _BUCKET_PAUSE if source.kind is SourceKind.BUCKET else PAUSE
+            error_code = self._code_of(failure, source)
+        if error_code is None:
+            of_kind = _BUCKET_PAUSE if source.kind is SourceKind.BUCKET else PAUSE
+            pause = of_kind if is_complete else timedelta(0)
         try:
             async with self._database.as_service() as conn:
                 await sources.finish(conn, source, error_code=error_code, pause=pause, is_complete=is_complete)
@@ -156,43 +192,98 @@ class Intake:
                 target = await find_target(conn, scope, schema=source.extract, table=None)
         except NotFound:
             raise SourceFailure("schema_not_found") from None
-        look = _Look(source, scope, time.monotonic() + _SECONDS, target.extraction)
+        look = _Look(source, scope, time.monotonic() + _SECONDS, target.extraction, source.position)
         with tempfile.TemporaryDirectory(prefix="fieldmark-source-") as folder:
-            if source.kind is SourceKind.BUCKET:
-                return await self._take_from_bucket(look, Path(folder))
-            return await self._take_from_mailbox(look, Path(folder))
+            take = self._take_from_bucket if source.kind is SourceKind.BUCKET else self._take_from_mailbox
+            is_complete = await take(look, Path(folder))
+        if len(look.error_codes) >= _ALL_FAILED and not look.is_any_taken:
+            raise _AllFailed(look.error_codes[-1])
+        return is_complete
 
     async def _take_from_bucket(self, look: _Look, folder: Path) -> bool:
         source = look.source
         bucket = Bucket(source.address, source.username, source.secret, self._allowed)
+
+        async def take(name: str, etag: str) -> SeenObject | None:
+            if not await bucket.download(name, etag, folder / "object", self._max_bytes):
+                return None
+            filename = PurePosixPath(name).name
+            await self._upload(look, folder / "object", filename, f"{name} {etag}", {"object": name})
+            return SeenObject(name, etag, None, filename)
+
+        is_complete = await self._take_new_objects(look, bucket, take)
+        await self._retry(look, take)
+        return is_complete
+
+    async def _take_new_objects(self, look: _Look, bucket: Bucket, take: _Take) -> bool:
+        source = look.source
         position, has_more = source.position or "", True
         while has_more:
             if not look.may_go_on():
                 return False
             page, has_more = await bucket.list_objects(source.folder, position)
-            fresh = await self._new_objects(source, page)
-            skipped: list[SeenObject] = []
-            for found in fresh:
+            seen: list[SeenObject] = []
+            for found in await self._new_objects(source, page):
                 if (reason := self._skip_reason(found)) is not None:
-                    skipped.append(SeenObject(found.name, found.etag, reason))
+                    seen.append(SeenObject(found.name, found.etag, reason))
                     continue
                 if not look.may_go_on():
-                    await self._record(source, skipped, position)
+                    await self._record(look, seen, position)
                     return False
-                target = folder / "object"
-                if await bucket.download(found, target, self._max_bytes):
-                    name = PurePosixPath(found.name).name
-                    key = f"{found.name} {found.etag}"
-                    await self._upload(look, target, name, key, {"object": found.name})
-                    skipped.append(SeenObject(found.name, found.etag, None, name))
-                    position = found.name
-                    await self._record(source, skipped, position)
-                    skipped = []
+                seen += await self._try(look, FailedObject(found.name, found.etag), take) or []
+                position = found.name
+                await self._record(look, seen, position)
+                seen = []
             if page:
                 position = page[-1].name
             # (Also after an empty page: the next listing starts from the first name.)
-            await self._record(source, skipped, position if has_more else None)
+            await self._record(look, seen, position if has_more else None)
         return True
+
+    async def _try(self, look: _Look, found: FailedObject, take: _Take) -> list[SeenObject] | None:
+        """Take an object. Return what is to be recorded: nothing if it is gone, None if that failed, which is recorded,
+        so that one object never holds up others."""
+        try:
+            async with asyncio.timeout(self._object_seconds):
+                seen = await take(found.name, found.version)
+        except _NOT_OF_ONE_OBJECT:
+            raise
+        except (SourceFailure, FieldmarkError) as failure:
+            error_code = failure.code
+        except Exception as failure:  # recorded, too
+            if is_disk_full(failure):
+                raise
+            error_code = self._code_of(failure, look.source)
+        else:
+            look.is_any_taken |= seen is not None
+            return [] if seen is None else [seen]
+        look.left -= 1
+        look.error_codes.append(error_code)
+        attempts = found.attempts + 1
+        pause = min(_RETRY_PAUSE * 2**found.attempts, _MAX_RETRY_PAUSE) if attempts < _MAX_ATTEMPTS else None
+        async with self._database.as_service() as conn:
+            await sources.record_failure(conn, look.source.id, found, error_code=error_code, retry_after=pause)
+        return None
+
+    async def _retry(self, look: _Look, take: _Take) -> None:
+        """Try again the objects that are due. One whose attempts take long leaves the time of the next look to others,
+        since new objects come first."""
+        while time.monotonic() < look.until + _RETRY_SECONDS:
+            async with self._database.as_service() as conn:
+                failed = await sources.due_failure(conn, look.source.id)
+            if failed is None:
+                return
+            seen = await self._try(look, failed, take)
+            if seen is not None:
+                await self._record(look, seen, look.position)
+                async with self._database.as_service() as conn:
+                    await sources.record_failure(conn, look.source.id, failed, error_code=None, retry_after=None)
+
+    def _code_of(self, failure: Exception, source: DueSource) -> str:
+        code = error_code_of(failure)
+        if code is None:
+            _log.error("a source or one of its objects failed", source_id=str(source.id), exc_info=failure)
+        return code or "internal"
 
     def _skip_reason(self, found: BucketObject) -> str | None:
         parts = found.name.split("/")
@@ -210,21 +301,33 @@ class Intake:
     async def _take_from_mailbox(self, look: _Look, folder: Path) -> bool:
         source = look.source
         mailbox = Mailbox(source.address, source.folder, source.username, source.secret, self._allowed)
-        batch = await mailbox.read(Position.parse(source.position), folder, look.left, self._max_bytes)
-        for mail in batch.mails:
+        async with mailbox.open(Position.parse(source.position), folder, self._max_bytes) as session:
+
+            async def take(name: str, _: str) -> SeenObject | None:
+                mail = await session.fetch(Position.parse(name))
+                if mail is None:
+                    return None
+                if mail.path is None:
+                    return SeenObject(mail.digest, "", "too_large")
+                try:
+                    if not await self._new_objects(source, [BucketObject(mail.digest, "", 0)]):
+                        return SeenObject(mail.digest, "", "repeated")
+                    return await self._take_mail(look, mail, mail.path)
+                finally:
+                    mail.path.unlink()
+
+            is_complete = await self._take_new_mails(look, session, take)
+            await self._retry(look, take)
+            return is_complete
+
+    async def _take_new_mails(self, look: _Look, session: Session, take: _Take) -> bool:
+        async for position in session.new_mails():
             if not look.may_go_on():
                 return False
-            known = not await self._new_objects(source, [BucketObject(mail.digest, "", mail.size)])
-            position = str(Position(batch.position.validity, mail.uid))
-            if mail.path is None:
-                seen = SeenObject(mail.digest, "", "too_large")
-            elif known:
-                seen = SeenObject(mail.digest, "", "repeated")
-            else:
-                seen = await self._take_mail(look, mail, mail.path)
-            await self._record(source, [seen], position)
-        await self._record(source, [], str(batch.position))
-        return not batch.has_more
+            seen = await self._try(look, FailedObject(str(position), ""), take) or []
+            await self._record(look, seen, str(position))
+        await self._record(look, [], str(session.end))
+        return True
 
     async def _take_mail(self, look: _Look, mail: Mail, path: Path) -> SeenObject:
         """Upload a mail. If the source says what its documents become, upload the attachments instead, since the text
@@ -273,10 +376,11 @@ class Intake:
             numbers = await sources.new_objects(conn, source.id, [(one.name, one.etag) for one in found])
         return [found[number - 1] for number in sorted(numbers)]
 
-    async def _record(self, source: DueSource, seen: Sequence[SeenObject], position: str | None) -> None:
+    async def _record(self, look: _Look, seen: Sequence[SeenObject], position: str | None) -> None:
         async with self._database.as_service() as conn:
-            if not await sources.record_objects(conn, source.id, seen, position):
+            if not await sources.record_objects(conn, look.source.id, seen, position):
                 raise _SourceDeleted
+        look.position = position
 
 
 def _is_decoration(attachment: MailAttachment) -> bool:

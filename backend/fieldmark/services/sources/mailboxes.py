@@ -8,11 +8,11 @@ import imaplib
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from imap_tools.errors import ImapToolsError, MailboxFolderSelectError, MailboxLoginError
@@ -21,18 +21,18 @@ from imap_tools.mailbox import BaseMailBox
 from fieldmark.public_addresses import IpNetwork, port_of, resolve
 from fieldmark.services.sources.failures import SourceFailure
 
+Result = TypeVar("Result")
+
 _TIMEOUT_SECONDS: Final = 20.0
 _UIDS_AT_ONCE: Final = 5000
 _EXTRA_BYTES: Final = 32 << 20
-"""What a session may receive besides a mail of the largest size."""
+"""What an action may receive besides a mail of the largest size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
     """A mail in a local file. `path` is None if it is too large. `digest` is the hash of its bytes."""
 
-    uid: int
-    size: int
     path: Path | None
     digest: str
 
@@ -53,15 +53,6 @@ class Position:
         return f"{self.validity}:{self.uid}"
 
 
-@dataclass(slots=True)
-class Batch:
-    """New mails, oldest first, and where to go on after them."""
-
-    position: Position
-    has_more: bool
-    mails: list[Mail] = field(default_factory=list[Mail])
-
-
 @dataclass(frozen=True, slots=True)
 class Mailbox:
     """A folder of the mailbox at `url`, `imaps://host`."""
@@ -72,13 +63,69 @@ class Mailbox:
     password: str
     allowed: Sequence[IpNetwork]
 
-    async def read(self, position: Position, into: Path, most: int, max_bytes: int) -> Batch:
-        """Write up to `most` mails after a position to a folder. Raise SourceFailure, and the errors of connections."""
-        parts = urlsplit(self.url)
-        address = str(await resolve(parts, self.allowed))
-        connection = _Connection(parts.hostname or "", port_of(parts), address, max_bytes + _EXTRA_BYTES)
+    @asynccontextmanager
+    async def open(self, position: Position, into: Path, max_bytes: int) -> AsyncGenerator[Session]:
+        """Connect, to go on after a position. Raise SourceFailure, and the errors of connections."""
+        session = Session(self, into, max_bytes)
         try:
-            return await asyncio.to_thread(self._read, connection, position, into, most, max_bytes)
+            await session.start(position)
+            yield session
+        finally:
+            session.disconnect()
+
+
+class Session:
+    """A session that reads mails one by one. It connects again after an action that failed. The methods raise
+    SourceFailure, and the errors of connections."""
+
+    position = Position(0, 0)
+    """Where reading goes on: as given, or from the start if the mailbox was numbered again."""
+
+    end = Position(0, 0)
+    """The last mail when the session began."""
+
+    def __init__(self, mailbox: Mailbox, into: Path, max_bytes: int) -> None:
+        self._mailbox = mailbox
+        self._into = into
+        self._max_bytes = max_bytes
+        self._connection: _Connection | None = None
+        self._opened: BaseMailBox | None = None
+
+    async def start(self, position: Position) -> None:
+        self.end = await self._run(_last_position)
+        self.position = position if position.validity == self.end.validity else Position(self.end.validity, 0)
+
+    async def new_mails(self) -> AsyncIterator[Position]:
+        """Yield the positions of the mails after `position`, oldest first."""
+        for start in range(self.position.uid + 1, self.end.uid + 1, _UIDS_AT_ONCE):
+            last = min(start + _UIDS_AT_ONCE - 1, self.end.uid)
+            query = f"UID {start}:{last}"
+            found = await self._run(lambda mailbox, query=query: sorted(int(uid) for uid in mailbox.uids(query)))
+            for uid in found:
+                if start <= uid <= last:
+                    yield Position(self.end.validity, uid)
+
+    async def fetch(self, position: Position) -> Mail | None:
+        """Write a mail to a file. Return None if it was deleted."""
+        if position.validity != self.end.validity:
+            return None
+        return await self._run(lambda mailbox: _fetch(mailbox, position.uid, self._into, self._max_bytes))
+
+    def disconnect(self) -> None:
+        """Disconnect, which also ends the thread of a cancelled action."""
+        if self._connection is not None:
+            self._connection.disconnect()
+        self._connection = self._opened = None
+
+    async def _run(self, action: Callable[[BaseMailBox], Result]) -> Result:
+        is_done = False
+        try:
+            mailbox = self._opened or await self._open()
+            assert self._connection is not None
+            self._connection.bytes_left = self._max_bytes + _EXTRA_BYTES
+            result = await asyncio.to_thread(action, mailbox)
+            is_done = True
+            return result
         except ssl.SSLError:
             raise
         except imaplib.IMAP4.abort:
@@ -90,70 +137,63 @@ class Mailbox:
         except (ImapToolsError, imaplib.IMAP4.error, LookupError, ValueError):
             raise SourceFailure("not_understood") from None
         finally:
-            connection.disconnect()  # also ends the thread, if this task is cancelled
+            if not is_done:
+                self.disconnect()
 
-    def _read(self, connection: _Connection, position: Position, into: Path, most: int, max_bytes: int) -> Batch:
-        mailbox = _PinnedMailBox(connection)
-        login = mailbox.login if f"{self.username}{self.password}".isascii() else mailbox.login_utf8
-        login(self.username, self.password, initial_folder=None)
-        mailbox.folder.set(self.folder or "INBOX", readonly=True)  # pyright: ignore[reportUnknownMemberType]
-        state = mailbox.folder.status(options=("UIDVALIDITY", "UIDNEXT"))
-        if state["UIDVALIDITY"] != position.validity:
-            position = Position(state["UIDVALIDITY"], 0)
-        last = state["UIDNEXT"] - 1
-        batch = Batch(position, has_more=False)
-        left = max_bytes + _EXTRA_BYTES // 2
-        for uid in _new_uids(mailbox, position.uid, last):
-            if len(batch.mails) == most:
-                batch.has_more = True
-                return batch
-            size = _size_of(mailbox, uid)
-            if size is not None:  # otherwise it was deleted meanwhile
-                if max_bytes >= size > left:
-                    batch.has_more = True
-                    return batch
-                left -= size if size <= max_bytes else 0
-                if (mail := _fetch(mailbox, uid, size, into, max_bytes)) is not None:
-                    batch.mails.append(mail)
-            batch.position = Position(position.validity, uid)
-        batch.position = Position(position.validity, max(last, batch.position.uid))
-        return batch
+    async def _open(self) -> BaseMailBox:
+        parts = urlsplit(self._mailbox.url)
+        address = str(await resolve(parts, self._mailbox.allowed))
+        self._connection = _Connection(parts.hostname or "", port_of(parts), address, _EXTRA_BYTES)
+        self._opened = await asyncio.to_thread(self._log_in, self._connection)
+        return self._opened
+
+    def _log_in(self, connection: _Connection) -> BaseMailBox:
+        opened, at = _PinnedMailBox(connection), self._mailbox
+        login = opened.login if f"{at.username}{at.password}".isascii() else opened.login_utf8
+        login(at.username, at.password, initial_folder=None)
+        opened.folder.set(at.folder or "INBOX", readonly=True)  # pyright: ignore[reportUnknownMemberType]
+        if self.end.validity not in (0, _last_position(opened).validity):  # numbered again meanwhile
+            raise connection.abort("another UIDVALIDITY")
+        return opened
 
 
-def _new_uids(mailbox: BaseMailBox, after: int, last: int) -> Iterator[int]:
-    for start in range(after + 1, last + 1, _UIDS_AT_ONCE):
-        end = min(start + _UIDS_AT_ONCE - 1, last)
-        found = sorted(int(uid) for uid in mailbox.uids(f"UID {start}:{end}"))
-        yield from (uid for uid in found if start <= uid <= end)
+def _last_position(mailbox: BaseMailBox) -> Position:
+    state = mailbox.folder.status(options=("UIDVALIDITY", "UIDNEXT"))
+    return Position(state["UIDVALIDITY"], state["UIDNEXT"] - 1)
 
 
-def _size_of(mailbox: BaseMailBox, uid: int) -> int | None:
-    _, answers = mailbox.client.uid("fetch", str(uid), "(RFC822.SIZE)")
-    found = [re.search(rb"RFC822\.SIZE (\d+)", one) for one in answers if isinstance(one, bytes)]
-    return next((int(one[1]) for one in found if one), None)
+def _answers(mailbox: BaseMailBox, uid: int, parts: str) -> list[bytes | tuple[bytes, bytes] | None]:
+    """Return what the server answers about a mail: nothing of use if it was deleted."""
+    status, answers = mailbox.client.uid("fetch", str(uid), parts)
+    if status != "OK":
+        raise SourceFailure("not_understood")
+    return cast("list[bytes | tuple[bytes, bytes] | None]", answers)
 
 
-def _fetch(mailbox: BaseMailBox, uid: int, size: int, into: Path, max_bytes: int) -> Mail | None:
-    if size > max_bytes:
-        return Mail(uid, size, None, hashlib.sha256(f"{uid} {size}".encode()).hexdigest())
-    _, answers = mailbox.client.uid("fetch", str(uid), "(BODY.PEEK[])")
-    found = [cast("tuple[bytes, bytes]", one) for one in answers if isinstance(one, tuple)]
-    if not found:  # it was deleted meanwhile
+def _fetch(mailbox: BaseMailBox, uid: int, into: Path, max_bytes: int) -> Mail | None:
+    answers = _answers(mailbox, uid, "(RFC822.SIZE)")
+    sizes = [re.search(rb"RFC822\.SIZE (\d+)", one) for one in answers if isinstance(one, bytes)]
+    size = next((int(one[1]) for one in sizes if one), None)
+    if size is None:
         return None
-    content = found[0][1]
+    if size > max_bytes:
+        return Mail(None, hashlib.sha256(f"{uid} {size}".encode()).hexdigest())
+    content = next((one[1] for one in _answers(mailbox, uid, "(BODY.PEEK[])") if isinstance(one, tuple)), None)
+    if content is None:
+        return None
     path = into / f"{uid}.eml"
     path.write_bytes(content)
-    return Mail(uid, size, path, hashlib.sha256(content).hexdigest())
+    return Mail(path, hashlib.sha256(content).hexdigest())
 
 
 class _Connection(imaplib.IMAP4_SSL):
     """A connection to an address that was checked, under the certificate of its name, which receives at most
-    `max_bytes`. It is opened when it is first used."""
+    `bytes_left`. It is opened when it is first used."""
 
     def __init__(self, host: str, port: int, address: str, max_bytes: int) -> None:
         self._target = (host, port)
         self._address = address
-        self._bytes_left = max_bytes
+        self.bytes_left = max_bytes
         self._is_closed = False
         self._raw: socket.socket | None = None
 
@@ -186,8 +226,8 @@ class _Connection(imaplib.IMAP4_SSL):
         return line
 
     def _spend(self, size: int) -> None:
-        self._bytes_left -= size
-        if self._bytes_left < 0:
+        self.bytes_left -= size
+        if self.bytes_left < 0:
             raise self.abort("the server sends too much")
 
 
