@@ -266,7 +266,7 @@ def run_stack(work: Path) -> None:
         print(f"stack: a worker killed after {done} of {DOCUMENTS} extractions", flush=True)
         if done >= DOCUMENTS:
             raise FailedCheck("The worker was killed too late to prove anything.")
-        until(lambda: states(service) == ["completed"] * DOCUMENTS, f"completion ({states(service)})")
+        until(lambda: states(service) == ["completed"] * DOCUMENTS, "completion of all extractions", 1200)
         print(f"stack: {DOCUMENTS} of {DOCUMENTS} completed, {time.monotonic() - started:.0f} s", flush=True)
         network, url = f"--network={project}_default", f"postgresql://fieldmark_app:{passwords[1]}@postgres/fieldmark"
         slim = run("podman", "run", "--rm", *HARDENED, network, f"--env=DATABASE_URL={url}", SLIM, "doctor", "--json")
