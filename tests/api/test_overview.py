@@ -87,11 +87,11 @@ async def test_time_of_people_has_no_breaks(serve, clone):
                     [seconds, path],
                 )
         work = (await server.get("overview/work"))["work"]
-        assert (work["gaps"], work["seconds"]) == (1, 8)
+        assert (work["gaps"], work["seconds"], work["median_seconds"]) == (1, 8, 8)
         with psycopg.connect(clone.owner_url) as owner:
             owner.execute("update fields set checked_at = checked_at + interval '6 minutes' where path = 'vendor'")
         work = (await server.get("overview/work"))["work"]
-        assert (work["gaps"], work["seconds"], work["documents"]) == (0, 0, 1)
+        assert (work["gaps"], work["seconds"], work["documents"], work["median_seconds"]) == (0, 0, 1, None)
 
 
 async def test_an_invalid_period_is_refused(serve):

@@ -7,10 +7,13 @@ import type { TableQuality } from '../api/types';
 import { Select } from '../components/ui/Select';
 import { useCanWrite } from '../session/role';
 import { useSettingsMutation } from '../settings/useSettingsMutation';
-import { formatNumber, visibleText } from '../shared/format';
+import { formatNumber, formatShare, visibleText } from '../shared/format';
 import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';
 
+/** Looks that are shorter, in seconds, are reported once there are some. */
+const SHORT_LOOK = 3;
+const SOME_LOOKS = 20;
 const OF_ORGANISATION = 'organisation';
 
 export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQuality }) {
@@ -44,6 +47,14 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           </Link>
         </p>
       )}
+      {hasShortLooks(data) && (
+        <p className="text-need">
+          {t('quality.claim.short', {
+            seconds: formatNumber(data.work.median_seconds!, { maximumFractionDigits: 1 }),
+            share: formatShare((data.checks.checked - data.checks.corrected) / Math.max(data.checks.checked, 1)),
+          })}
+        </p>
+      )}
       <p className="text-xs text-muted-foreground">
         {data.review.model === null
           ? t('quality.claim.unread')
@@ -58,6 +69,10 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
       </p>
     </section>
   );
+}
+
+function hasShortLooks({ work }: TableQuality): boolean {
+  return work.gaps >= SOME_LOOKS && work.median_seconds !== null && work.median_seconds < SHORT_LOOK;
 }
 
 function claimText({
