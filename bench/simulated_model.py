@@ -90,8 +90,8 @@ async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]
 
 
 async def serve() -> None:
-    """Serve the model. Each line on stdin sets the pace (`real` or `none`) and is answered with all requests since the
-    line before: invoice number, monotonic times, body, and characters of the response."""
+    """Serve the model. Each line on stdin sets the pace (`real`, `none`, or the seconds of an answer) and is answered
+    with all requests since the line before: invoice number, monotonic times, body, and characters of the response."""
     from fieldmark.domain.json_values import as_object
     from fieldmark.offline_model.messages import Block, Body, call, text
     from fieldmark.offline_model.messages import block_text as words
@@ -117,6 +117,10 @@ async def serve() -> None:
         blocks = simulated_answer(body, number := found[0] if found else "")
         sent, request = 0, {"number": number, "asked": asked, "body": body, "output": sum(map(len, map(words, blocks)))}
         requests.append(request)
+
+        if pace not in ("real", "none"):
+            request.pop("body")
+            await asyncio.sleep(float(pace))
 
         async def wait_for_pace(_: str) -> None:
             nonlocal sent

@@ -10,9 +10,11 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fieldmark.agents.registry import agent_rows
+from fieldmark.db.administration import administration
 from fieldmark.db.embedded import embedded_postgres
 from fieldmark.db.migrate import migrate, pending_migrations
 from fieldmark.db.pool import Database
@@ -170,6 +172,19 @@ def owner_database(settings: Settings) -> Generator[OwnerDatabase]:
     named = settings.database_owner_url or settings.database_url
     assert named is not None
     yield OwnerDatabase(settings, named.get_secret_value(), _app_password(settings), is_embedded=False)
+
+
+async def administration_as_owner(settings: Settings, limit: int) -> dict[str, Any]:
+    """Return organisations, limits, queue and spending. Logs in like `migrate_as_owner`. Raise Misconfigured,
+    Unavailable."""
+    if settings.embedded_database and settings.database_owner_url is None:
+        deny_memory_access()
+        set_user_range(settings.process_user_ids)
+        with embedded_postgres(settings.home, settings.postgres_major) as embedded:
+            return await administration(embedded.owner_url, limit)
+    named = settings.database_owner_url or settings.database_url
+    assert named is not None
+    return await administration(named.get_secret_value(), limit)
 
 
 async def _migrate(settings: Settings, owner_url: str, app_password: str | None) -> list[str]:

@@ -59,3 +59,6 @@ grant execute on function
   private.record_source_failure, private.due_source_failure,
   private.delete_old_changes
   to fieldmark_app;
+
+-- The function of the person who runs the service.
+grant execute on function private.administration to fieldmark_admin;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -46,10 +47,15 @@ async def test_external_postgres_is_migrated_by_its_owner_and_served_with_the_ap
 
     listed = await fieldmark.run("documents")
     assert listed.code == 0 and fieldmark.sql("select count(*) from public.memberships") == [{"count": 1}]
+    shown = await fieldmark.run("admin", "--json")
+    assert shown.code == 0 and [one["members"] for one in json.loads(shown.out)["organisations"]] == [1]
     assert not (fieldmark.home / "postgres").exists()  # no embedded Postgres was started
 
     owner = fieldmark.with_settings(DATABASE_URL=empty_database["DATABASE_OWNER_URL"], DATABASE_OWNER_URL="")
     refused = await owner.run("serve", "--port", "0")
+    # The service's login does not administer.
+    as_service = await fieldmark.with_settings(DATABASE_OWNER_URL="").run("admin")
+    assert as_service.code == 3 and "fieldmark_admin" in as_service.err and "Traceback" not in as_service.err
     assert refused.code == 3 and "superuser" in refused.err and "fieldmark_app" in refused.err
     assert "Traceback" not in refused.err and urlsplit(empty_database["DATABASE_OWNER_URL"]).password not in refused.err
 
@@ -98,3 +104,15 @@ async def test_help_works_in_an_ascii_terminal(tmp_path):
     assert result.code == 0
     for command in ("extract", "serve", "worker", "migrate", "token"):
         assert command in result.out
+
+
+async def test_bench_reports_throughput_and_its_limit_and_touches_no_home(tmp_path):
+    fieldmark = Commands(tmp_path)
+    done = await fieldmark.run("bench", "--documents", "5", "--answer-seconds", "600", "--json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["documents"] == 5 and found["per_hour"] > 0 and found["limit"] in ("cpu", "runs_at_once", "database")
+    # A model that takes ten minutes is the limit on any machine.
+    assert found["expected_limit"] == "runs_at_once"
+    assert found["runs_at_once"] * 5 < found["expected_per_hour"] <= found["runs_at_once"] * 6
+    assert not fieldmark.home.exists()

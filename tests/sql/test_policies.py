@@ -171,7 +171,14 @@ def test_row_security_is_enabled_and_forced_on_every_table(roles: Roles) -> None
         "and (relrowsecurity or relforcerowsecurity)"
     ).fetchall()
     tables = {"indexing_queue", "search_orgs", "search_chunks", "search_terms", "search_vectors", "embedding_queue"}
-    tables |= {"files_to_delete", "search_embedder", "delta_channel", "source_objects", "organisation_deletions"}
+    tables |= {
+        "files_to_delete",
+        "search_embedder",
+        "delta_channel",
+        "source_objects",
+        "organisation_deletions",
+        "administration_journal",
+    }
     assert sorted(kept) == [(name, True, True) for name in sorted(tables)]
 
 

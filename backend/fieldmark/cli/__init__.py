@@ -8,8 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from fieldmark import __version__
+from fieldmark.cli.admin import admin
 from fieldmark.cli.ask import ask
 from fieldmark.cli.backup import backup, restore, upgrade_postgres
+from fieldmark.cli.bench import bench
 from fieldmark.cli.changes import show_changes, webhook
 from fieldmark.cli.chat import chat
 from fieldmark.cli.doctor import doctor
@@ -74,6 +76,8 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "backup": (backup, "fieldmark backup fieldmark.backup"),
         "restore": (restore, "fieldmark restore fieldmark.backup"),
         "upgrade-postgres": (upgrade_postgres, "fieldmark upgrade-postgres"),
+        "admin": (admin, "fieldmark admin --json"),
+        "bench": (bench, "fieldmark bench --answer-seconds 20"),
         "doctor": (doctor, "fieldmark doctor"),
         "token": (token, "fieldmark token --hours 12"),
         "changes": (show_changes, "fieldmark changes --follow --type extraction.completed"),
