@@ -36,7 +36,7 @@ async def delete_organisation(client: Client, target: Target, org_id: UUID, *, y
         report = await _wait_for_report(client, f"{path}/deletion")
     if print_json(target, report):
         return
-    found = report["rows_found"] or {}
+    found: dict[str, int] = report["rows_found"] or {}
     show_lines([*((table, count) for table, count in found.items()), ("files", report["files_deleted"])], "")
     if report["finished_at"] is None or report["files_left"]:
         exit_with("It is still being deleted. Run the same command again for the report.", FAILED)
