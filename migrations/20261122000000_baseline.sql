@@ -4291,7 +4291,7 @@ declare
   v_stale text[] := '{}';
   v_longest integer;
   v_accepted boolean;
-  v_confirmed text[] := '{}';
+  v_confirmed jsonb := '{}';
   v_is_proposed boolean := false;
 begin
   if tg_op = 'UPDATE' then
@@ -4418,11 +4418,12 @@ begin
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       -- Also objects and lists, which have no locks; but not what is missing in them.
-      v_confirmed := v_confirmed || array(
-        select key from jsonb_object_keys(v_old.problems) as key
-        where private.is_within(
-            key, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set))))
-          and not exists (select from public.fields where extraction_id = new.id and path = key and is_absent));
+      v_confirmed := v_confirmed || (
+        select coalesce(jsonb_object_agg(path, coalesce(v_old.problems ->> path, reason)), '{}') from public.fields
+        where extraction_id = new.id and status in ('needs_review', 'unclear') and not is_absent
+          and (v_old.problems ? path or kind = 'container')
+          and private.is_within(
+            path, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set)))));
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
@@ -4455,9 +4456,7 @@ begin
       where extraction_id = new.id and reason <> 'proposal' and status in ('needs_review', 'unclear', 'accepted'))
     when v_accepted or v_change -> 'completed' = 'false' then '{}'
     -- A user who confirms a value knows what is wrong with it.
-    else (v_old.accepted - v_stale) || (
-      select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(v_old.problems)
-      where key = any (v_confirmed) and not key = any (v_stale)) end;
+    else (v_old.accepted || v_confirmed) - v_stale end;
   if v_removed is not null then
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
@@ -4513,7 +4512,8 @@ create trigger check_extraction before insert or update on public.extractions
 -- What a field's status is, and why. The only place that decides it: all else reads the rows of public.fields.
 
 -- The first case that holds counts. A person has to look at fields that are `needs_review` or `unclear`.
---   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own
+--   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own. A list
+--               item that may be no row of its own, or a list without some of its rows, is one field to look at
 --   p_state     of the evidence: found, message (in a person's message), not_found, blank
 --   p_doubt     why the evidence is unsure, if it says so
 --   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
@@ -4534,7 +4534,7 @@ create function private.field_status(
       when p_is_locked and p_kind = 'blank' then 'blank'
       when p_problem is not null then 'needs_review'
       when p_is_locked then 'confirmed'
-      when p_kind = 'container' then 'found'
+      when p_kind = 'container' then case when p_confidence < 0.5 then 'unclear' else 'found' end
       when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
       when p_state is null or p_state not in ('found', 'message') then 'needs_review'
       when p_confidence < greatest(p_min, 0.5) or p_is_audit then 'unclear'
@@ -4543,7 +4543,8 @@ create function private.field_status(
       when p_is_locked and p_kind = 'blank' then 'person'
       when p_problem is not null then p_problem
       when p_is_locked then case when p_state is distinct from 'found' then 'person' end
-      when p_kind in ('container', 'blank') then null
+      when p_kind = 'container' then case when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence') end
+      when p_kind = 'blank' then null
       when p_state is null or p_state not in ('found', 'message') then 'not_found'
       when p_confidence < greatest(p_min, 0.5) then
         coalesce(p_doubt, case

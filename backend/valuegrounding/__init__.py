@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from valuegrounding.evidence import WEIGHTS, Boxes, Claim, Doubt, Finding, Location, Match, Unmapped, UnmappedPart
+from valuegrounding.evidence import (
+    WEIGHTS,
+    Boxes,
+    Claim,
+    Doubt,
+    Finding,
+    Location,
+    Match,
+    Support,
+    Unmapped,
+    UnmappedPart,
+)
 from valuegrounding.measures import Measure
 from valuegrounding.page import Box, PageWords, Word
 
@@ -28,6 +39,7 @@ __all__ = [
     "Match",
     "Measure",
     "PageWords",
+    "Support",
     "Unmapped",
     "UnmappedPart",
     "Word",

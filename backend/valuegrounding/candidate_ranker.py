@@ -165,6 +165,12 @@ class CandidateRanker:
         return self._label_hits[key]
 
 
+def is_beside_key(nearness: float) -> bool:
+    """Return whether words of the path's last key are printed beside a span or above it, and not only of the one
+    before."""
+    return nearness < NOT_NEAR and nearness % 1 < 0.3
+
+
 def _is_next_to_letters(span: Span) -> bool:
     """Return whether a number or date touches letters, such as a unit: `3m`."""
     if span.stream.fold is not folding.fold:

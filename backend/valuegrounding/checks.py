@@ -8,17 +8,30 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
-from operator import itemgetter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, islice, pairwise
+from operator import attrgetter, itemgetter
 from typing import Final
 
 from pydantic import JsonValue
 
-from valuegrounding.evidence import Doubt, Finding
+from valuegrounding import paths
+from valuegrounding.evidence import Doubt, Finding, Support
 from valuegrounding.folding import fold_alphanumeric
+from valuegrounding.found_values import FoundValue, main_line, number_of, row_of
 from valuegrounding.layout import are_adjacent, on_same_line
+from valuegrounding.list_checks import (
+    LARGEST,
+    SCALE,
+    Row,
+    are_pages_missing,
+    broken_balances,
+    column_sums,
+    doubted_rows,
+    is_specific,
+    numbering,
+)
 from valuegrounding.measures import Measure
 from valuegrounding.page import Box, Word
 from valuegrounding.paths import Path
@@ -28,36 +41,24 @@ _MAX_LEAVES: Final = 20_000  # of a write; more are not checked
 _MAX_WORDS_OF_LINE: Final = 500
 _MAX_AMOUNTS: Final = 400  # of a page; with more, chance finds sums
 _MAX_ROWS_OF_LINE: Final = 40
+_MAX_SUMMANDS: Final = 40  # numbers of the document
+_CONTAINER: Final = Finding("found", None)
 _LONG: Final = 64  # characters
 _LABEL: Final = 3  # characters of a word that can be a field's name
 _STEM: Final = 6
 _AS_TEXT: Final = ("exact", "normalised", "fuzzy")  # numbers and dates are read as whole expressions
 _MIN_ROWS: Final = 3  # that show a column
+_MIDDLE: Final = attrgetter("middle")
 _EDGE: Final = 0.012  # of the page's width
 _AMOUNT = re.compile(r"[\d.,'’]*\d[.,]\d\d")
 _PLAIN = re.compile(r"\d{4,9}")
+_ITEM_COUNT = re.compile(
+    r"(number|no|num|count|total|anzahl|nombre)?(of|der|de)?(line|invoice|order)?(items?|lines?|rows?|positions?|articles?|positionen"
+    r"|zeilen|artikel)(count|number|total)?"
+)
+_AROUND_NUMBER = ".)(:#"
 _AROUND_AMOUNT = "€$£¥()-+*:;"
 _SEPARATORS_BEFORE, _SEPARATORS_AFTER = ":,;|)", ":,;|("
-
-
-@dataclass(slots=True)
-class _Value:
-    """A found value with its words on the page."""
-
-    path: Path
-    name: str
-    value: JsonValue | Measure
-    finding: Finding
-    page: int
-    boxes: Sequence[Box]
-    row: Path
-    words: list[int] = field(default_factory=list[int])
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it is printed once, on one line: what shows where a row is."""
-        location = self.finding.location
-        return location is not None and location.location_count == 1 and len(self.boxes) == 1
 
 
 def check(
@@ -68,7 +69,7 @@ def check(
         return dict(found)
     numbers = {number: at for at, number in enumerate(index.pages)}
     values = [
-        _Value(path, name, value, one, numbers[location.page], location.boxes, _row(path))
+        FoundValue(path, name, value, one, numbers[location.page], location.boxes, row_of(path))
         for path, name, value in leaves
         if (location := (one := found[name]).location) is not None and one.state == "found" and location.page in numbers
     ]
@@ -76,25 +77,123 @@ def check(
     for one in values:
         one.words = pages[one.page].covered(one.boxes)
     doubts: defaultdict[str, list[Doubt]] = defaultdict(list)
-    for name, doubt in (
+    supports: defaultdict[str, list[Support]] = defaultdict(list)
+    lists = _lists(leaves, values)
+    of_lists = _CheckedLists(index, pages, values, lists)
+    doubted = {path for path, _ in of_lists.doubts}
+    of_values: list[tuple[str, Doubt]] = [
+        *((paths.name(path), doubt) for path, doubt in of_lists.doubts),
         *_scales(pages, values),
         *_rows(values),
         *_columns(values),
         *_spans(index, pages, values),
-    ):
+        *_of_doubted_items(values, doubted),
+    ]
+    for name, doubt in of_values:
         if doubt not in doubts[name]:
             doubts[name].append(doubt)
-    return {name: replace(one, doubts=tuple(doubts[name])) if name in doubts else one for name, one in found.items()}
+    for name, support in (*of_lists.supports, *_sums(values, lists, doubted)):
+        if support not in supports[name]:
+            supports[name].append(support)
+    result = dict(found)
+    for name in [*doubts, *(name for name in supports if name not in doubts)]:
+        one = found.get(name, _CONTAINER)
+        result[name] = replace(one, doubts=tuple(doubts[name]), supports=(*one.supports, *supports[name]))
+    return result
 
 
-def _number(value: JsonValue | Measure) -> int | float | None:
-    value = value.value if isinstance(value, Measure) else value
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _lists(
+    leaves: Sequence[tuple[Path, str, JsonValue | Measure]], values: Sequence[FoundValue]
+) -> dict[Path, list[Row]]:
+    """Return the items of each list, in order."""
+    rows: dict[Path, Row] = {}
+    lists: defaultdict[Path, list[Row]] = defaultdict(list)
+    for path, _, value in leaves:
+        if (row := row_of(path)) and row != path:
+            if row not in rows:
+                rows[row] = Row(row)
+                lists[row[:-1]].append(rows[row])
+            rows[row].cells[path[len(row) :]] = value
+    for one in values:
+        if one.row in rows:
+            rows[one.row].found.append(one)
+    return {path: some for path, some in lists.items() if [row.path[-1] for row in some] == [*range(len(some))]}
 
 
-def _row(path: Path) -> Path:
-    depth = max((n for n, step in enumerate(path, 1) if isinstance(step, int)), default=0)
-    return path[:depth]
+class _CheckedLists:
+    """The doubts of list items and lists, and what shows that a list has all its items."""
+
+    def __init__(
+        self,
+        index: WordIndex,
+        pages: Mapping[int, _Page],
+        values: Sequence[FoundValue],
+        lists: Mapping[Path, Sequence[Row]],
+    ) -> None:
+        self.doubts: list[tuple[Path, Doubt]] = []
+        self.supports: list[tuple[str, Support]] = []
+        are_missing = bool(lists) and are_pages_missing(index)
+        for path, rows in lists.items():
+            self.doubts += doubted_rows(rows)
+            if (broken := broken_balances(rows)) is not None:
+                for row in broken:
+                    self.doubts.append((row, "balance"))
+                if not broken:
+                    self.supports.append((paths.name(path), "balance"))
+            if (gaps := numbering(rows)) is not None:
+                if any(pages[above.page].prints_between(above, below, number) for above, below, number in gaps):
+                    self.doubts.append((path, "numbering"))
+                elif not gaps:
+                    self.supports.append((paths.name(path), "numbering"))
+            if are_missing:
+                self.doubts.append((path, "pages_missing"))
+        for path, is_right in _item_counts(values, lists):
+            if is_right:
+                self.supports.append((paths.name(path), "item_count"))
+            else:
+                self.doubts.append((path, "item_count"))
+
+
+def _of_doubted_items(values: Sequence[FoundValue], doubted: Collection[Path]) -> Iterator[tuple[str, Doubt]]:
+    for one in values:
+        if one.row in doubted:
+            yield one.name, "row"
+
+
+def _item_counts(values: Sequence[FoundValue], lists: Mapping[Path, Sequence[Row]]) -> Iterator[tuple[Path, bool]]:
+    """Yield the only list of a document and whether a field such as `item_count` has its number of items, or the sum of
+    their quantities."""
+    if len(lists) != 1:
+        return
+    (path, rows), *_ = lists.items()
+    for one in values:
+        if not one.row and isinstance(one.path[-1], str) and _ITEM_COUNT.fullmatch(fold_alphanumeric(one.path[-1])):
+            counts = {len(rows) * SCALE, *column_sums(rows, ())}
+            yield path, round((number_of(one.value) or 0) * SCALE) in counts
+
+
+def _sums(
+    values: Sequence[FoundValue], lists: Mapping[Path, Sequence[Row]], doubted: Collection[Path]
+) -> Iterator[tuple[str, Support]]:
+    """Yield numbers of the document that are the sum of a list's column, and the list; and numbers of which one is the
+    sum of the two others."""
+    numbers = {
+        one.name: round(number * SCALE)
+        for one in values
+        if not one.row and (number := number_of(one.value)) is not None and 0 < abs(number) * SCALE < LARGEST
+    }
+    for path, rows in lists.items():
+        sums = column_sums(rows, doubted)
+        for name, number in numbers.items():
+            if number in sums:
+                yield name, "sum"
+                yield paths.name(path), "sum"
+    by_number = {number: name for name, number in numbers.items()}
+    if len(by_number) <= _MAX_SUMMANDS:
+        for (a, first), (b, second) in combinations(by_number.items(), 2):
+            if a + b in by_number and is_specific(a + b):
+                for name in (first, second, by_number[a + b]):
+                    yield name, "sum"
 
 
 class _Page:
@@ -118,6 +217,16 @@ class _Page:
                 return
             yield word
 
+    def prints_between(self, above: FoundValue, below: FoundValue, number: int) -> bool:
+        """Whether a number is printed between two values of a column."""
+        left, right = min(above.boxes[0][0], below.boxes[0][0]), max(above.boxes[0][2], below.boxes[0][2])
+        bottom = below.boxes[0][1] if below.page == above.page else 1.0
+        return any(
+            str(self.words[at][0]).strip(_AROUND_NUMBER) == str(number)
+            and min(self.words[at][3], right) > max(self.words[at][1], left)
+            for at in self.between(above.boxes[-1][3], bottom)
+        )
+
     def covered(self, boxes: Sequence[Box]) -> list[int]:
         """Return the words that boxes cover, in reading order. A box may be only a part of a word."""
         found: set[int] = set()
@@ -130,10 +239,10 @@ class _Page:
         return sorted(found)
 
 
-def _scales(pages: Mapping[int, _Page], values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+def _scales(pages: Mapping[int, _Page], values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
     """7523 is printed where 75.23 is the sum, or where the same digits are also printed with cents."""
     for one in values:
-        number, page = _number(one.value), pages[one.page]
+        number, page = number_of(one.value), pages[one.page]
         if number is None or number != int(number) or not 1000 <= abs(number) < 10**9 or len(one.words) != 1:
             continue
         text = str(page.words[one.words[0]][0]).strip(_AROUND_AMOUNT)
@@ -150,20 +259,16 @@ def _scales(pages: Mapping[int, _Page], values: Sequence[_Value]) -> Iterator[tu
             yield one.name, "scale"
 
 
-def _middle_of(one: _Value) -> float:
-    return sum(y0 + y1 for _, y0, _, y1 in one.boxes) / 2 / len(one.boxes)
-
-
 def _height(box: Box) -> float:
     return box[3] - box[1]
 
 
-def _are_on_one_line(one: _Value, other: _Value) -> bool:
+def _are_on_one_line(one: FoundValue, other: FoundValue) -> bool:
     a, b = one.boxes[0], other.boxes[0]
     return one.page == other.page and min(a[3], b[3]) - max(a[1], b[1]) >= 0.4 * min(_height(a), _height(b))
 
 
-def _rows(values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+def _rows(values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
     """A value on the line of another row of its list, or a value of the document on the line of a row."""
     rows = _Rows(values)
     for one in values:
@@ -180,20 +285,20 @@ def _rows(values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
 class _Rows:
     """The rows of all lists: where each is printed."""
 
-    def __init__(self, values: Sequence[_Value]) -> None:
-        self._members: defaultdict[Path, list[_Value]] = defaultdict(list)
+    def __init__(self, values: Sequence[FoundValue]) -> None:
+        self._members: defaultdict[Path, list[FoundValue]] = defaultdict(list)
         for one in values:
             if one.row:
                 self._members[one.row].append(one)
         self._cells = Counter(self._cell(one) for one in values if one.row)
-        self._line = {row: line for row, some in self._members.items() if (line := _main_line(some)) is not None}
+        self._line = {row: line for row, some in self._members.items() if (line := main_line(some)) is not None}
         # By list and page, from top to bottom: the rows, and the values that are printed once.
         self._rows_on: defaultdict[tuple[Path, int], list[tuple[float, Path]]] = defaultdict(list)
         self._lines_on: defaultdict[int, list[float]] = defaultdict(list)
         for row, (page, middle) in self._line.items():
             self._rows_on[row[:-1], page].append((middle, row))
             self._lines_on[page].append(middle)
-        self._singles_on: defaultdict[tuple[Path, int], list[_Value]] = defaultdict(list)
+        self._singles_on: defaultdict[tuple[Path, int], list[FoundValue]] = defaultdict(list)
         for one in values:
             if one.row and one.is_single:
                 self._singles_on[one.row[:-1], one.page].append(one)
@@ -202,27 +307,27 @@ class _Rows:
         for lines in self._lines_on.values():
             lines.sort()
         for singles in self._singles_on.values():
-            singles.sort(key=_middle_of)
+            singles.sort(key=_MIDDLE)
 
     @staticmethod
-    def _cell(one: _Value) -> tuple[Path, Path, tuple[int, ...]]:
+    def _cell(one: FoundValue) -> tuple[Path, Path, tuple[int, ...]]:
         return one.row[:-1], one.path[len(one.row) :], tuple(one.words)
 
-    def is_shared(self, one: _Value) -> bool:
+    def is_shared(self, one: FoundValue) -> bool:
         """Whether several rows have this value in one cell: a text of two rows, or any value of more."""
         return self._cells[self._cell(one)] > (1 if isinstance(one.value, str) else 2)
 
-    def is_inside(self, one: _Value) -> bool:
+    def is_inside(self, one: FoundValue) -> bool:
         """Whether the line of a row crosses the box of a value of the document."""
         _, top, _, bottom = one.boxes[0]
         lines = self._lines_on[one.page]
         at = bisect_left(lines, top)
         return at < len(lines) and lines[at] <= bottom
 
-    def is_on_another_line(self, one: _Value) -> bool:
+    def is_on_another_line(self, one: FoundValue) -> bool:
         """Whether a value is not on the line that most values of its row are on, but on such a line of another row."""
         own = self._line.get(one.row)
-        middle, height = _middle_of(one), _height(one.boxes[0])
+        middle, height = one.middle, one.line_height
         if own is None or (own[0] == one.page and abs(own[1] - middle) <= 0.5 * height):
             return False
         rows = self._rows_on[one.row[:-1], one.page]
@@ -230,31 +335,20 @@ class _Rows:
         near = islice(rows, at, at + _MAX_ROWS_OF_LINE)
         return any(row != one.row and line <= middle + 0.35 * height for line, row in near)
 
-    def is_beside_another(self, one: _Value) -> bool:
+    def is_beside_another(self, one: FoundValue) -> bool:
         """Whether a value is beside a value of another row, and beside none of its own, of those printed once."""
         own = [other for other in self._members[one.row] if other is not one and other.is_single]
         if len(one.boxes) != 1 or not own or any(_are_on_one_line(other, one) for other in own):
             return False
         singles = self._singles_on[one.row[:-1], one.page]
-        at = bisect_left(singles, _middle_of(one) - 2 * _height(one.boxes[0]), key=_middle_of)
+        at = bisect_left(singles, one.middle - 2 * one.line_height, key=_MIDDLE)
         near = islice(singles, at, at + _MAX_ROWS_OF_LINE)
         return any(other.row != one.row and _are_on_one_line(other, one) for other in near)
 
 
-def _main_line(members: Sequence[_Value]) -> tuple[int, float] | None:
-    """Return the page and height of the line that has the most values of a row, at least two."""
-    single = [(one.page, _middle_of(one), _height(one.boxes[0])) for one in members if len(one.boxes) == 1]
-    best, most = None, 1
-    for page, middle, height in single[:_MAX_ROWS_OF_LINE]:
-        count = sum(other == page and abs(line - middle) <= 0.5 * height for other, line, _ in single)
-        if count > most:
-            best, most = (page, middle), count
-    return best
-
-
-def _columns(values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+def _columns(values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
     """A value that has neither edge nor middle in common with the same field of the other rows."""
-    columns: defaultdict[tuple[Path, int], list[_Value]] = defaultdict(list)
+    columns: defaultdict[tuple[Path, int], list[FoundValue]] = defaultdict(list)
     for one in values:
         if one.row:
             columns[tuple("*" if isinstance(step, int) else step for step in one.path), one.page].append(one)
@@ -275,7 +369,7 @@ def _near(ordered: Sequence[float], at: float) -> int:
     return bisect_left(ordered, at + _EDGE) - bisect_left(ordered, at - _EDGE)
 
 
-def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[_Value]) -> Iterator[tuple[str, Doubt]]:
+def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
     """A text that goes on beside or below what is written, or whose words are in two cells."""
     owners: defaultdict[int, set[str]] = defaultdict(set)
     for one in values:
@@ -300,7 +394,7 @@ def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[_Value
 
 
 def _goes_on(
-    index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: _Value, word: Word, names: Sequence[str]
+    index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: FoundValue, word: Word, names: Sequence[str]
 ) -> bool:
     """Whether a word that is in no field, and not in the field's name, is directly beside a word of a value."""
     for at in page.between(word[2], word[4]):
@@ -316,9 +410,9 @@ def _goes_on(
     return False
 
 
-def _wraps(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: _Value) -> bool:
+def _wraps(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: FoundValue) -> bool:
     """Whether the line below, within the width of the value, starts in lower case and is in no field."""
-    low, height = max(box[3] for box in one.boxes), _height(one.boxes[0])
+    low, height = max(box[3] for box in one.boxes), one.line_height
     left, right = min(box[0] for box in one.boxes), max(box[2] for box in one.boxes)
     below = [
         at

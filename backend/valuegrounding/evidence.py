@@ -23,7 +23,17 @@ Doubt: TypeAlias = Literal[
     "goes_on",
     "two_cells",
     "long_text",
+    "row",
+    "subtotal",
+    "duplicate_row",
+    "borrowed_label",
+    "unlabelled_row",
+    "balance",
+    "numbering",
+    "item_count",
+    "pages_missing",
 ]
+Support: TypeAlias = Literal["label", "sum", "balance", "numbering", "item_count"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
 UnmappedKind: TypeAlias = Literal["number", "date"]
 UnmappedValue: TypeAlias = str | int | float | None
@@ -56,6 +66,17 @@ CERTAINTIES: Final[Mapping[Doubt, float]] = {
     "goes_on": 0.93,  # more text directly beside it or on the line below
     "two_cells": 0.85,  # its words are in two cells
     "long_text": 0.94,
+    "row": 0.9,  # its list item is doubted
+    # Of a list item
+    "subtotal": 0.4,  # the sum of the items above
+    "duplicate_row": 0.4,  # printed once, and two items
+    "borrowed_label": 0.4,  # its text is that of another item
+    "unlabelled_row": 0.6,  # its text is not printed; then that text needs review
+    "balance": 0.4,  # does not follow from the item above
+    # Of a list
+    "numbering": 0.4,  # a number between those of two items is printed
+    "item_count": 0.4,  # the document states another number of items
+    "pages_missing": 0.4,  # "Page 1 of 3", and there is one page
 }
 
 
@@ -105,25 +126,28 @@ class Location:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The result for a leaf: `found`, with its location; `blank`, if it is empty and its label is printed; or
-    `not_found`."""
+    `not_found`. A list item or list is `found` without a location: its leaves have theirs."""
 
     state: State
     location: Location | None
     doubts: tuple[Doubt, ...] = ()
+    supports: tuple[Support, ...] = ()
 
     @property
     def confidence(self) -> float:
         """Return the confidence shown for the value; 0 if it was not found."""
-        if self.location is None:
+        if self.state != "found":
             return 0.0
-        return round(self.location.confidence * prod(CERTAINTIES[doubt] for doubt in self.doubts), 4)
+        location = self.location.confidence if self.location else 1.0
+        return round(location * prod(CERTAINTIES[doubt] for doubt in self.doubts), 4)
 
     @property
     def reason(self) -> Doubt | None:
         """Return why the value is unclear, or None if it is not."""
-        if self.location is None or (self.confidence >= UNCLEAR_CERTAINTY and self.location.reason is None):
+        ambiguous = self.location.reason if self.location else None
+        if self.state != "found" or (self.confidence >= UNCLEAR_CERTAINTY and ambiguous is None):
             return None
-        return self.location.reason or next(iter(sorted(self.doubts, key=CERTAINTIES.__getitem__)), None)
+        return ambiguous or next(iter(sorted(self.doubts, key=CERTAINTIES.__getitem__)), None)
 
     def as_json(self, claim: Claim | None = None) -> dict[str, Any]:
         """Return the evidence as `extractions.evidence` stores it."""
@@ -138,6 +162,7 @@ class Finding:
             "location_count": location.location_count if location else 0,
             **({} if reason is None else {"reason": reason}),
             **({"doubts": list(self.doubts)} if self.doubts else {}),
+            **({"supports": list(self.supports)} if self.supports else {}),
             "claim": None
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from valuegrounding import paths
 from valuegrounding.candidate_finder import CandidateFinder
-from valuegrounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan
-from valuegrounding.evidence import NO_CLAIM, Claim, Finding
+from valuegrounding.candidate_ranker import NOT_NEAR, CandidateRanker, RankedSpan, is_beside_key
+from valuegrounding.evidence import NO_CLAIM, Claim, Finding, Support
 from valuegrounding.locations import locate
 from valuegrounding.measures import Measure
 from valuegrounding.text_stream import Span
@@ -102,7 +102,9 @@ class RowGrounder:
                     ]
                 )
                 progress.span_keys.add(span.key)
-            result[name] = Finding("found", locate(self._index, candidates, span))
+            nearness = next((one.nearness for one in ranked if one.span is span), NOT_NEAR)
+            supports: tuple[Support, ...] = ("label",) if is_beside_key(nearness) else ()
+            result[name] = Finding("found", locate(self._index, candidates, span), supports=supports)
         return result
 
     def _best_line(self, leaves: Sequence[Sequence[RankedSpan]], progress: _UsedByList) -> _Line | None:

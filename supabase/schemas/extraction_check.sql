@@ -31,7 +31,7 @@ declare
   v_stale text[] := '{}';
   v_longest integer;
   v_accepted boolean;
-  v_confirmed text[] := '{}';
+  v_confirmed jsonb := '{}';
   v_is_proposed boolean := false;
 begin
   if tg_op = 'UPDATE' then
@@ -158,11 +158,12 @@ begin
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       -- Also objects and lists, which have no locks; but not what is missing in them.
-      v_confirmed := v_confirmed || array(
-        select key from jsonb_object_keys(v_old.problems) as key
-        where private.is_within(
-            key, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set))))
-          and not exists (select from public.fields where extraction_id = new.id and path = key and is_absent));
+      v_confirmed := v_confirmed || (
+        select coalesce(jsonb_object_agg(path, coalesce(v_old.problems ->> path, reason)), '{}') from public.fields
+        where extraction_id = new.id and status in ('needs_review', 'unclear') and not is_absent
+          and (v_old.problems ? path or kind = 'container')
+          and private.is_within(
+            path, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set)))));
       new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
@@ -195,9 +196,7 @@ begin
       where extraction_id = new.id and reason <> 'proposal' and status in ('needs_review', 'unclear', 'accepted'))
     when v_accepted or v_change -> 'completed' = 'false' then '{}'
     -- A user who confirms a value knows what is wrong with it.
-    else (v_old.accepted - v_stale) || (
-      select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(v_old.problems)
-      where key = any (v_confirmed) and not key = any (v_stale)) end;
+    else (v_old.accepted || v_confirmed) - v_stale end;
   if v_removed is not null then
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);

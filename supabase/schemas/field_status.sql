@@ -1,7 +1,8 @@
 -- What a field's status is, and why. The only place that decides it: all else reads the rows of public.fields.
 
 -- The first case that holds counts. A person has to look at fields that are `needs_review` or `unclear`.
---   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own
+--   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own. A list
+--               item that may be no row of its own, or a list without some of its rows, is one field to look at
 --   p_state     of the evidence: found, message (in a person's message), not_found, blank
 --   p_doubt     why the evidence is unsure, if it says so
 --   p_problem   missing, breaks_schema or breaks_rule: found by the service, which knows the schema
@@ -22,7 +23,7 @@ create function private.field_status(
       when p_is_locked and p_kind = 'blank' then 'blank'
       when p_problem is not null then 'needs_review'
       when p_is_locked then 'confirmed'
-      when p_kind = 'container' then 'found'
+      when p_kind = 'container' then case when p_confidence < 0.5 then 'unclear' else 'found' end
       when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
       when p_state is null or p_state not in ('found', 'message') then 'needs_review'
       when p_confidence < greatest(p_min, 0.5) or p_is_audit then 'unclear'
@@ -31,7 +32,8 @@ create function private.field_status(
       when p_is_locked and p_kind = 'blank' then 'person'
       when p_problem is not null then p_problem
       when p_is_locked then case when p_state is distinct from 'found' then 'person' end
-      when p_kind in ('container', 'blank') then null
+      when p_kind = 'container' then case when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence') end
+      when p_kind = 'blank' then null
       when p_state is null or p_state not in ('found', 'message') then 'not_found'
       when p_confidence < greatest(p_min, 0.5) then
         coalesce(p_doubt, case

@@ -166,3 +166,33 @@ async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, ex
         found = [(one["value"], one["code"]) for one in answer.json()["items"]]
         assert found[: len(expected)] == expected
         assert expected or not found
+
+
+async def test_doubted_row_is_one_value_to_review_until_a_person_keeps_it(serve):
+    fields = {**FIELDS, "items": [*FIELDS["items"], {"amount": 15.55}], "total": 15.55}
+    printed = "Pennywise Hardware\nNut 8.25\nBolt 3.90\nRing 3.40\nTO PAY 15.55\n2026-11-13\n"
+    named = [
+        {"name": name, **one} for name, one in zip(("Nut", "Bolt", "Ring", "TO PAY"), fields["items"], strict=True)
+    ]
+    fields = {**fields, "date": "2026-11-13", "items": [*named[:3], {**named[3], "name": None}]}
+    script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])
+    async with serve(script) as server:
+        receipt = await server.upload_text(printed, "pennywise.txt")
+        await server.extract(receipt, schema=SCHEMA)
+        extraction = (await server.get(f"documents/{receipt}"))["shown_extraction_id"]
+
+        async def to_review() -> dict[str, str]:
+            page = await _inbox(server, kind="value")
+            return {one["path"]: one["reason"] for one in page["items"]}
+
+        assert await to_review() == {"items[3]": "subtotal"}
+        stored = await server.get(f"extractions/{extraction}")
+        assert "row" in stored["evidence"]["items[3].amount"]["doubts"]
+        assert stored["evidence"]["items"]["supports"] == ["sum"]
+        kept = await server.http.patch(
+            f"/api/extractions/{extraction}/fields", json={"path": "items[3]", "value": fields["items"][3]}
+        )
+        assert kept.status_code == 200, kept.text
+        assert await to_review() == {}
+        stored = await server.get(f"extractions/{extraction}")
+        assert stored["statuses"]["items[3]"] == {"status": "accepted", "reason": "subtotal"}

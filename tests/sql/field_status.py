@@ -36,12 +36,13 @@ def _status(
     is_audit: bool,
 ) -> Status:
     if kind == "container":
-        # Its values have the proposals and the locks.
-        return (
-            ("needs_review", problem)
-            if problem
-            else ("confirmed" if is_locked else "found", _of_lock(is_locked, state))
-        )
+        # Its values have the proposals and the locks. A doubt is one of the whole list or item.
+        if problem:
+            return "needs_review", problem
+        if is_locked:
+            return "confirmed", _of_lock(is_locked, state)
+        is_doubted = confidence is not None and confidence < 0.5
+        return ("unclear", doubt or "low_confidence") if is_doubted else ("found", None)
     if is_proposed:
         return "needs_review", "proposal"
     if kind == "blank" and is_locked:

@@ -42,6 +42,7 @@ def test_leaves_are_found_blank_or_not_found() -> None:
         "boxes": [[0.17, 0.08, 0.21, 0.1]],
         "quote": "9.00",
         "location_count": 1,
+        "supports": ["label"],
         "claim": {"confidence": 0.9, "quote": None, "page": None},
     }
 

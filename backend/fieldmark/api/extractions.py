@@ -41,7 +41,7 @@ from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.paging import ListPage, NumberedListPage
 from fieldmark.stores.rows import ExtractionRow, FieldChange, PastExtraction, ReasonField, StatusField
-from valuegrounding import Boxes, Claim, Doubt, Location, Match, Unmapped
+from valuegrounding import Boxes, Claim, Doubt, Location, Match, Support, Unmapped
 
 router = Routes(prefix="/api/extractions", tags=["extractions"])
 
@@ -49,7 +49,8 @@ Prepared = TypeVar("Prepared")
 
 
 class Evidence(BaseModel):
-    """The location of a value in the document."""
+    """The location of a value in the document, and what speaks against and for it. Lists and their items have no
+    location."""
 
     state: Literal["found", "blank", "not_found", "message"] = Field(
         description="blank: the field's label is printed without a value. message: the value is on no page, but in the "
@@ -75,7 +76,17 @@ class Evidence(BaseModel):
         description="Why a printed value may be the wrong one. scale: printed without a separator where other amounts "
         "have cents; other_row, other_column: not where the other values of its row or column are; inside_row: on the "
         "line of a list's row; goes_on: more text directly beside or below it; two_cells: its words are in two cells; "
-        "long_text: of more than 64 characters.",
+        "long_text: of more than 64 characters; row: its list item is doubted. Of a list item, why it may be no row of "
+        "its own. subtotal: the sum of the items above; duplicate_row: printed once; borrowed_label: its text is that "
+        "of another item; unlabelled_row: its text is not printed; balance: does not follow from the item above. Of a "
+        "list, why it may lack items. numbering: a number between two items is printed; item_count: the document "
+        "states another number; pages_missing: the document says that it has more pages.",
+    )
+    supports: list[Support] = Field(
+        [],
+        description="What else shows that it is the right value, or a complete list. label: the field's name is beside "
+        "it or above it; sum: it is the sum of a list or of two other fields, or a summand, and the list is summed; "
+        "balance: all running balances follow; numbering: without gaps; item_count: as the document states.",
     )
 
 

@@ -129,7 +129,8 @@ async def find(
     model's claims by path name, of leaves or of the objects that contain them; None without a model. `from_message`:
     names of the leaves whose value is in the person's message; they get the state `message` and no confidence if they
     are on no page. None: a person writes, and values on no page get no confidence. Otherwise values on no page get
-    confidence 0. Blanks have none. A value that its model doubts has at most the model's own confidence.
+    confidence 0. Blanks have none. A list or list item has evidence if anything doubts or supports it, and a confidence
+    if it is doubted. A value that its model doubts has at most the model's own confidence.
     """
     # Thousands of values that are on no page take seconds.
     return await run_queued(org_id, _find, index, at, value, schema, current_fields, claims, from_message)
@@ -168,6 +169,12 @@ def _find(
         elif finding.state == "not_found" and from_message is not None:
             result.confidences[name] = 0
             result.not_found.append(name)
+    for name, finding in found.items():
+        # List items and lists, if all of the list is written.
+        if finding.state == "found" and finding.location is None and len(paths.parse(name)) >= len(at):
+            result.evidence[name] = finding.as_json()
+            if finding.doubts:
+                result.confidences[name] = finding.confidence
     return result
 
 

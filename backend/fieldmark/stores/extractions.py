@@ -229,10 +229,10 @@ async def find_checked(conn: Connection, extraction_id: UUID, version: int) -> C
 
 async def field_statuses(conn: Connection, extraction_id: UUID) -> dict[str, dict[str, str | None]]:
     """Return the {status, reason} of each single field by path, also of missing ones, and of objects and lists that
-    break the schema themselves."""
+    need review themselves."""
     cursor = await conn.execute(
         """select path, status, reason from public.fields
-           where extraction_id = %s and (kind <> 'container' or status = 'needs_review') order by id""",
+           where extraction_id = %s and (kind <> 'container' or reason is not null) order by id""",
         (extraction_id,),
     )
     return {row["path"]: {"status": row["status"], "reason": row["reason"]} for row in await cursor.fetchall()}

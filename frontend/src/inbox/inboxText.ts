@@ -35,6 +35,13 @@ function questionTitle({ path, reason, text }: InboxItem): string {
     case 'ambiguous_number':
     case 'ambiguous_currency':
     case 'scale':
+    case 'subtotal':
+    case 'duplicate_row':
+    case 'borrowed_label':
+    case 'balance':
+    case 'numbering':
+    case 'item_count':
+    case 'pages_missing':
     case 'breaks_schema':
     case 'breaks_rule':
     case 'proposal':

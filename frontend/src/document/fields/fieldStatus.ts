@@ -70,6 +70,7 @@ export function describeEvidence({
   if (evidence.match !== null) parts.push(t(`fields.evidence.matches.${evidence.match}`));
   if (confidence !== undefined && lock === undefined) parts.push(formatPercent(confidence));
   if (lock === undefined) parts.push(...(evidence.doubts ?? []).map((doubt) => t(`fields.why.${doubt}`)));
+  parts.push(...(evidence.supports ?? []).map((one) => t(`fields.evidence.supports.${one}`)));
   return parts.join(' · ');
 }
 
