@@ -169,7 +169,12 @@ function OneSchema({ schemaId, uses }: OneProps) {
   const prompts = useQuery(promptsOfQuery(schemaId)).data?.length;
   const schema = found.data;
   const [draft, setDraft] = useDraft(schemaId, schema?.schema_revid);
-  if (found.isError) return <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />;
+  if (found.isError)
+    return (
+      <div className="flex-1 p-4">
+        <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />
+      </div>
+    );
   if (schema === undefined) return <Loading />;
   const stored = (schema.schema ?? EMPTY) as Shape;
   const shown = draft ?? stored;

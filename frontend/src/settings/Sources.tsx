@@ -48,7 +48,7 @@ export function Sources() {
           <>
             <Th>{t('settings.sources.address')}</Th>
             <Th>{t('settings.invitations.status')}</Th>
-            <Th className="text-right">{t('settings.sources.taken')}</Th>
+            <Th className="text-right max-sm:hidden">{t('settings.sources.taken')}</Th>
             <Th className="max-sm:hidden">{t('settings.sources.last')}</Th>
           </>
         }
@@ -152,15 +152,15 @@ function SourceRow({ source }: { source: DocumentSource }) {
   };
   return (
     <Tr>
-      <Td className="w-full max-w-0 truncate" title={address}>
+      <Td className="w-full max-w-0 min-w-28 truncate" title={address}>
         {address}
       </Td>
-      <Td className="min-w-52 py-1.5">
+      <Td className="py-1.5 sm:min-w-52">
         <State source={source} />
         {source.error_code !== null && <p className="text-xs text-muted-foreground">{errorText(source.error_code)}</p>}
         <Failures source={source} />
       </Td>
-      <Td className="whitespace-nowrap text-right" title={skipped.join('\n')}>
+      <Td className="whitespace-nowrap text-right max-sm:hidden" title={skipped.join('\n')}>
         {source.taken}
         {skipped.length > 0 && (
           <p className="text-xs text-muted-foreground">
