@@ -74,6 +74,8 @@ bench name="" *args:
     stacks       a table filled from documents, while workers are killed                   --documents 1000: 8 min
     table_values tables filled from documents with known values (needs a folder)          20 min; --systems claude: 8 min
     tables       the table of a schema of 10,000 documents, alone and among many           10 min
+    workers      several workers on one Postgres against one, and what a document costs     4 min; --documents 1000 160: 30 min
+    queue_simulation  queue and fairness at 100 million documents a month                  1 min
     warm         an organisation's first word, and nothing mixed up between runs          1 min; --canaries 1000: 15 min
     LIST
 
