@@ -157,11 +157,14 @@ create table public.organisations (
   auto_create boolean not null default false,
   -- The share of wrong values among those that no one looks at that the organisation wants at most. 1: any.
   max_error numeric not null default 0.01 check (max_error between 0.001 and 1),
+  -- What a second model reads again, unless a schema or a run says otherwise (private.second_reading).
+  second_reading text not null default 'off' check (second_reading in ('off', 'unsure', 'all')),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create, max_error)
+grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create, max_error,
+  second_reading)
   on public.organisations to authenticated;
 
 -- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).
@@ -2006,6 +2009,18 @@ create policy "members start runs of their own, and the service their parts" on 
     and (parent_run_id is null or (select private.is_service()))
   );
 
+-- The input of a new run with what a second model reads again: as the run says, else the schema, else the organisation.
+-- (Without it, nothing.)
+create function private.with_second_reading(p_input jsonb, p_extraction_id uuid, p_org public.organisations) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select p_input || jsonb_build_object('second_reading', mode) from (select coalesce(
+    p_input ->> 'second_reading',
+    (select e.schema::jsonb #>> '{x-fieldmark,second_reading}' from public.extractions as e where e.id = p_extraction_id),
+    p_org.second_reading) as mode) as said
+  where mode in ('unsure', 'all')
+  union all select p_input limit 1
+$$;
+
 -- Fills in a new run's columns and rejects a run that matches no task.
 -- Security definer: checks threads and runs that the caller may not see.
 create function private.fill_run() returns trigger
@@ -2035,10 +2050,13 @@ begin
   perform private.require(not found, format('The input of the task %s has no %s.', new.task, left(v_wrong, 80)));
   perform private.check_json(new.input, 'The input of a run');
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
+  select * into v_org from public.organisations where id = new.org_id;
+  if 'second_reading' = any (v_task.input_may_have) then
+    new.input := private.with_second_reading(new.input, new.extraction_id, v_org);
+  end if;
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));
   -- If a second person or an owner must decide, neither the creator nor the organisation can approve in advance.
-  select * into v_org from public.organisations where id = new.org_id;
   if v_org.second_person
     or (v_org.approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner') then
     new.approval := 'ask';
@@ -2124,13 +2142,15 @@ create function private.count_waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
--- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it.
+-- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it. A child run that
+-- only helps another run on the extraction does not count.
 create function private.fail_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.extractions as e set status = 'failed'
   where id = new.extraction_id and status = 'in_progress' and locks = '{}' and document_type_by is null
-    and not exists (select from public.runs where extraction_id = e.id and status = 'completed');
+    and not exists (select from public.runs where extraction_id = e.id and status = 'completed')
+    and not exists (select from public.runs where id = new.parent_run_id and extraction_id = e.id);
   return null;
 end $$;
 
@@ -5005,6 +5025,23 @@ create trigger store_fields after insert on public.extractions
 
 -- What is wrong with the fields of extractions: found by the service, stored with the fields.
 
+-- What a second reading found: fields without a value that only it has, and lists with other rows.
+create function private.second_reading_problems(p_problems jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_problems) where value = '"second_reading"'
+$$;
+
+-- Records what a second reading found, in place of what an earlier one did. Other problems of a field come first.
+create function private.record_second_reading(p_extraction_id uuid, p_problems jsonb)
+returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.require(private.is_service(), 'Only the service records problems.', 'PT403');
+  update public.extractions
+  set problems = p_problems || (problems - array(select jsonb_object_keys(private.second_reading_problems(problems))))
+  where id = p_extraction_id and org_id in (select private.my_writable_org_ids())
+    and private.second_reading_problems(problems) <> p_problems;
+end $$;
+
 -- Records what the service found in the fields of one version, and which fields have no value that should have one.
 -- The fields that its schema needs will be counted again. Does nothing if another version is the current one.
 create function private.record_problems(p_extraction_id uuid, p_version integer, p_problems jsonb, p_is_valid boolean)
@@ -5017,7 +5054,7 @@ begin
       cross join unnest(s.required_fields) as required
       where v.id = e.schema_revid and not exists (
         select from public.fields where extraction_id = e.id and pattern_key = md5(required)::uuid and kind <> 'blank')
-    ) || p_problems
+    ) || private.second_reading_problems(problems) || p_problems
   where id = p_extraction_id and version = p_version
     and (auth.uid() is null or org_id in (select private.my_writable_org_ids()));
   if found then
@@ -7035,6 +7072,7 @@ grant execute on function
   private.check_json, private.checked_path, private.set_at_path, private.path_name, private.merge, private.entries_under,
   private.approving_user, private.message_author, private.paths_allowed_by_message, private.fields_at, private.binding_locks,
   private.blocked_paths, private.moved_items, private.locked_extraction, private.check_is_caller, private.nested_scores, private.write_fields, private.is_proposed,
+  private.record_second_reading,
   private.compare_schemas, private.review_counts, private.differ, private.change_data, private.record_problems, private.search,
   private.count_unindexed_documents, private.review_figures, private.search_stems, private.search_nearest, private.count_unembedded_documents, private.has_vectors
   to authenticated;

@@ -418,14 +418,14 @@ isOneToOne: false
                   ]
                 },"organisations": {
                   Row: {
-                    "approvers": string,"auto_approved_tools": (string)[],"auto_create": boolean,"created_at": string,"created_by": string | null,"examples": boolean,"id": string,"max_error": number,"name": string,"personal_of": string | null,"second_person": boolean
+                    "approvers": string,"auto_approved_tools": (string)[],"auto_create": boolean,"created_at": string,"created_by": string | null,"examples": boolean,"id": string,"max_error": number,"name": string,"personal_of": string | null,"second_person": boolean,"second_reading": string
                   }
                   ComputedFields: never
                   Insert: {
-                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"max_error"?: number,"name": string,"personal_of"?: string | null,"second_person"?: boolean
+                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"max_error"?: number,"name": string,"personal_of"?: string | null,"second_person"?: boolean,"second_reading"?: string
                   }
                   Update: {
-                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"max_error"?: number,"name"?: string,"personal_of"?: string | null,"second_person"?: boolean
+                    "approvers"?: string,"auto_approved_tools"?: (string)[],"auto_create"?: boolean,"created_at"?: string,"created_by"?: string | null,"examples"?: boolean,"id"?: string,"max_error"?: number,"name"?: string,"personal_of"?: string | null,"second_person"?: boolean,"second_reading"?: string
                   }
                   Relationships: [
 

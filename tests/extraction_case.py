@@ -71,11 +71,14 @@ class ExtractionCase:
         instructions: str | None = None,
         *,
         fields: list[str] | None = None,
+        second_reading: str | None = None,
         parent: tuple[UUID, str] | None = None,
         **options: Any,
     ) -> UUID:
         """Add a queued run. `instructions` is the message of a correction; `fields` limits the run to these paths."""
         task_input: dict[str, Any] = {} if fields is None else {"fields": fields}
+        if second_reading is not None:
+            task_input["second_reading"] = second_reading
         if instructions:
             task_input["message" if task == "correct" else "instructions"] = instructions
         if task == "correct":

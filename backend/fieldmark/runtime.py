@@ -114,8 +114,12 @@ async def open_runtime(settings: Settings) -> AsyncGenerator[Runtime]:
             )
         files = files_for(settings)
         limits = ReadingLimits(max_bytes=settings.max_file_mb * 1024 * 1024, max_pages=settings.max_pages)
-        price = None if settings.model_price is None else parse_price(settings.model_price)
-        prices = Prices(settings.model, price, settings.offline, settings.fallback_model)
+        price, second_price = (
+            None if text is None else parse_price(text) for text in (settings.model_price, settings.second_model_price)
+        )
+        prices = Prices(
+            settings.model, price, settings.offline, settings.fallback_model, settings.second_model, second_price
+        )
         documents = DocumentService(database, files, limits)
         embedder = await stack.enter_async_context(_embedder(settings, database))
         yield Runtime(settings, database, direct_url, files, documents, limits, Metrics(), prices, embedder)

@@ -19,6 +19,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 _PREFIX: Final = "FIELDMARK_"
 _FILE: Final = ".env"
+_MODEL_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$"
+_PRICE: Final = r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$"
 # Set for the installation, or by Kubernetes in every container of a namespace where a service is called fieldmark.
 _OTHER_VARIABLE: Final = re.compile(r"FIELDMARK_(UI|(SERVICE_HOST|SERVICE_PORT|PORT)(_.*)?)")
 
@@ -166,7 +168,15 @@ class Settings(BaseSettings):
     )
     model: str = "claude-sonnet-5"
     # Used if the model is overloaded or fails repeatedly.
-    fallback_model: Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/\[\]-]*$")] | None = None
+    fallback_model: Annotated[str, Field(max_length=200, pattern=_MODEL_NAME)] | None = None
+
+    # A second model, which reads a document again to compare. Without an address and a key of its own, it is at the
+    # first model's service.
+    second_model: Annotated[str, Field(max_length=200, pattern=_MODEL_NAME)] | None = None
+    second_base_url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
+    second_api_key: _Key | None = None
+    second_auth_token: _Key | None = None
+    second_model_price: Annotated[str, Field(pattern=_PRICE)] | None = None
 
     # Semantic search: off, package (the model in an installed package), or the URL of an endpoint compatible with
     # OpenAI's embeddings API, with its model and key.
@@ -189,10 +199,7 @@ class Settings(BaseSettings):
     # Time limit of a tool call's transaction.
     tool_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 60
     # Two figures or five: see runs/billing/prices.parse_price.
-    model_price: (
-        Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,9})?(/\d{1,6}(\.\d{1,9})?){1}((/\d{1,6}(\.\d{1,9})?){3})?$")]
-        | None
-    ) = None
+    model_price: Annotated[str, Field(pattern=_PRICE)] | None = None
 
     # Agent processes that are started in advance. 0: processes are not reused between runs either.
     warm_spares: Annotated[int, Field(ge=0, le=64)] = 1
@@ -238,6 +245,11 @@ class Settings(BaseSettings):
     def offline(self) -> bool:
         """Whether the offline model is used, because no API key or token is set."""
         return self.anthropic_api_key is None and self.anthropic_auth_token is None
+
+    @property
+    def has_second_service(self) -> bool:
+        """Whether the second model has credentials, its own or the first model's."""
+        return self.second_api_key is not None or self.second_auth_token is not None or not self.offline
 
     @property
     def process_user_ids(self) -> range:

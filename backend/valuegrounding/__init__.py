@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from valuegrounding.evidence import (
+    CERTAINTIES,
+    UNCLEAR_CERTAINTY,
     WEIGHTS,
     Boxes,
     Claim,
@@ -20,6 +22,7 @@ from valuegrounding.evidence import (
     Support,
     Unmapped,
     UnmappedPart,
+    after_agreement,
 )
 from valuegrounding.measures import Measure
 from valuegrounding.page import Box, PageWords, Word
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from valuegrounding.document_index import DocumentIndex
 
 __all__ = [
+    "CERTAINTIES",
+    "UNCLEAR_CERTAINTY",
     "WEIGHTS",
     "Box",
     "Boxes",
@@ -43,6 +48,7 @@ __all__ = [
     "Unmapped",
     "UnmappedPart",
     "Word",
+    "after_agreement",
 ]
 
 

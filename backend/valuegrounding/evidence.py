@@ -32,6 +32,8 @@ Doubt: TypeAlias = Literal[
     "numbering",
     "item_count",
     "pages_missing",
+    "second_reading",
+    "second_reading_row",
 ]
 Support: TypeAlias = Literal["label", "sum", "balance", "numbering", "item_count"]
 State: TypeAlias = Literal["found", "blank", "not_found"]
@@ -77,7 +79,12 @@ CERTAINTIES: Final[Mapping[Doubt, float]] = {
     "numbering": 0.4,  # a number between those of two items is printed
     "item_count": 0.4,  # the document states another number of items
     "pages_missing": 0.4,  # "Page 1 of 3", and there is one page
+    "second_reading": 0.4,  # a second reading has another value
+    "second_reading_row": 0.9,  # a second reading does not have its row
 }
+
+AGREEMENT: Final = 0.1
+"""The part of a printed value's doubt that is left once a second reading agrees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,15 @@ class Finding:
             if claim is None
             else {"confidence": claim.confidence, "quote": claim.quote, "page": claim.page},
         }
+
+
+def after_agreement(confidence: float) -> float:
+    """Return the confidence of a value that a second reading has too. One that is not printed stays at 0.
+
+    >>> after_agreement(0.93), after_agreement(0)
+    (0.993, 0.0)
+    """
+    return round(1 - (1 - confidence) * AGREEMENT, 4) if confidence else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,22 @@
 -- What is wrong with the fields of extractions: found by the service, stored with the fields.
 
+-- What a second reading found: fields without a value that only it has, and lists with other rows.
+create function private.second_reading_problems(p_problems jsonb) returns jsonb
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_problems) where value = '"second_reading"'
+$$;
+
+-- Records what a second reading found, in place of what an earlier one did. Other problems of a field come first.
+create function private.record_second_reading(p_extraction_id uuid, p_problems jsonb)
+returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.require(private.is_service(), 'Only the service records problems.', 'PT403');
+  update public.extractions
+  set problems = p_problems || (problems - array(select jsonb_object_keys(private.second_reading_problems(problems))))
+  where id = p_extraction_id and org_id in (select private.my_writable_org_ids())
+    and private.second_reading_problems(problems) <> p_problems;
+end $$;
+
 -- Records what the service found in the fields of one version, and which fields have no value that should have one.
 -- The fields that its schema needs will be counted again. Does nothing if another version is the current one.
 create function private.record_problems(p_extraction_id uuid, p_version integer, p_problems jsonb, p_is_valid boolean)
@@ -12,7 +29,7 @@ begin
       cross join unnest(s.required_fields) as required
       where v.id = e.schema_revid and not exists (
         select from public.fields where extraction_id = e.id and pattern_key = md5(required)::uuid and kind <> 'blank')
-    ) || p_problems
+    ) || private.second_reading_problems(problems) || p_problems
   where id = p_extraction_id and version = p_version
     and (auth.uid() is null or org_id in (select private.my_writable_org_ids()));
   if found then

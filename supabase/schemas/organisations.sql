@@ -16,11 +16,14 @@ create table public.organisations (
   auto_create boolean not null default false,
   -- The share of wrong values among those that no one looks at that the organisation wants at most. 1: any.
   max_error numeric not null default 0.01 check (max_error between 0.001 and 1),
+  -- What a second model reads again, unless a schema or a run says otherwise (private.second_reading).
+  second_reading text not null default 'off' check (second_reading in ('off', 'unsure', 'all')),
   created_by uuid default auth.uid(),
   created_at timestamptz not null default now()
 );
 select private.protect_table('public.organisations');
-grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create, max_error)
+grant select, update (name, approvers, second_person, auto_approved_tools, examples, auto_create, max_error,
+  second_reading)
   on public.organisations to authenticated;
 
 -- Viewers cannot write. Users become members only by accepting an invitation (invitations.sql).

@@ -118,6 +118,18 @@ create policy "members start runs of their own, and the service their parts" on 
     and (parent_run_id is null or (select private.is_service()))
   );
 
+-- The input of a new run with what a second model reads again: as the run says, else the schema, else the organisation.
+-- (Without it, nothing.)
+create function private.with_second_reading(p_input jsonb, p_extraction_id uuid, p_org public.organisations) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select p_input || jsonb_build_object('second_reading', mode) from (select coalesce(
+    p_input ->> 'second_reading',
+    (select e.schema::jsonb #>> '{x-fieldmark,second_reading}' from public.extractions as e where e.id = p_extraction_id),
+    p_org.second_reading) as mode) as said
+  where mode in ('unsure', 'all')
+  union all select p_input limit 1
+$$;
+
 -- Fills in a new run's columns and rejects a run that matches no task.
 -- Security definer: checks threads and runs that the caller may not see.
 create function private.fill_run() returns trigger
@@ -147,10 +159,13 @@ begin
   perform private.require(not found, format('The input of the task %s has no %s.', new.task, left(v_wrong, 80)));
   perform private.check_json(new.input, 'The input of a run');
   perform private.require(pg_column_size(new.input) <= 262144, 'The input of a run may not exceed 256 kB.');
+  select * into v_org from public.organisations where id = new.org_id;
+  if 'second_reading' = any (v_task.input_may_have) then
+    new.input := private.with_second_reading(new.input, new.extraction_id, v_org);
+  end if;
   new.approval := coalesce(
     nullif(new.approval, ''), v_task.approval, (select approval from private.agents where name = new.agent));
   -- If a second person or an owner must decide, neither the creator nor the organisation can approve in advance.
-  select * into v_org from public.organisations where id = new.org_id;
   if v_org.second_person
     or (v_org.approvers = 'owners' and private.role_of(new.org_id, new.created_by) is distinct from 'owner') then
     new.approval := 'ask';
@@ -236,13 +251,15 @@ create function private.count_waiting_runs() returns bigint
 language sql stable security definer set search_path = pg_catalog, pg_temp
 as $$ select count(*) from public.runs where status = 'awaiting_approval' $$;
 
--- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it.
+-- Marks the extraction of a failed run as failed, unless a completed run or a user has also worked on it. A child run that
+-- only helps another run on the extraction does not count.
 create function private.fail_extraction() returns trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update public.extractions as e set status = 'failed'
   where id = new.extraction_id and status = 'in_progress' and locks = '{}' and document_type_by is null
-    and not exists (select from public.runs where extraction_id = e.id and status = 'completed');
+    and not exists (select from public.runs where extraction_id = e.id and status = 'completed')
+    and not exists (select from public.runs where id = new.parent_run_id and extraction_id = e.id);
   return null;
 end $$;
 

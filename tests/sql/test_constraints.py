@@ -99,7 +99,7 @@ public.extractions | user_id = gen_random_uuid() | document_type = '' | status =
     accepted = '[]' |
     confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
     extracted_fields = '{"a": "\u202e"}'
-public.organisations | name = '' | max_error = 2 | approvers = $ODD |
+public.organisations | name = '' | max_error = 2 | approvers = $ODD | second_reading = $ODD |
     auto_approved_tools = array_fill('x'::text, '{51}')
 public.api_keys | name = '' | prefix = 'x' | hash = '' | scopes = '{}'
 public.invitations | email = '' | role = $ODD | hash = ''

@@ -226,7 +226,7 @@ def test_policies_apply_to_authenticated_users_only(roles: Roles) -> None:
 PRIVILEGES = {
     "organisations": {
         "select": True,
-        "update": "name approvers second_person auto_approved_tools examples auto_create max_error",
+        "update": "name approvers second_person auto_approved_tools examples auto_create max_error second_reading",
     },
     "memberships": {"select": True, "update": "role"},
     # All columns but the hash.
@@ -431,7 +431,8 @@ CALLABLE = {
         cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
-        change_data compare_schemas differ review_counts record_problems check_json checked_path set_at_path path_name
+        change_data compare_schemas differ review_counts record_problems record_second_reading
+        check_json checked_path set_at_path path_name
         merge fields_at locked_extraction check_is_caller nested_scores write_fields is_agent this_run this_call
         is_proposed this_root_run
         follow_schema schema_revid_of schema_to_extract count_references_to_schema count_references_to_prompt

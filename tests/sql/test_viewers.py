@@ -19,6 +19,7 @@ VOLATILE_CALLS = {
     "private.queue_unlocked_copy": "(%(document)s, null)",
     "private.record_reading": "(%(document)s, 1, 2)",
     "private.locked_extraction": "(%(extraction)s)",
+    "private.record_second_reading": '(%(extraction)s, \'{"total": "second_reading"}\')',
     "private.record_problems": '(%(extraction)s, 1, \'{"total": "missing"}\', false)',
     "private.write_fields": "((select e from public.extractions as e where id = %(extraction)s), '{\"total\": 14}')",
     "private.record_call": "(%(run)s, 1, 'call_2', %(org)s, 't', '{}', repeat('0', 64), 'approved', null)",

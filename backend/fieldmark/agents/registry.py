@@ -10,13 +10,14 @@ from fieldmark.agents.document.agent import DOCUMENT
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.library.agent import LIBRARY
 from fieldmark.agents.offline_rules import NOTE
+from fieldmark.agents.second_reading.agent import SECOND_READING
 from fieldmark.agents.spec import AgentSpec, Task
 from fieldmark.agents.stack.agent import STACK
 from fieldmark.db.migrate import AgentRow, AgentTaskRow
 from fieldmark.errors import Invalid
 from fieldmark.offline_model.messages import OFFLINE, Body, Turn, text
 
-AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY, STACK)}
+AGENTS: dict[str, AgentSpec] = {agent.name: agent for agent in (EXTRACTION, DOCUMENT, LIBRARY, STACK, SECOND_READING)}
 
 
 def find_task(name: str) -> tuple[AgentSpec, Task[Any, Any]]:

@@ -119,6 +119,11 @@ class Task(Generic[Request, TaskInput]):
     rounds: int | None = None
     approval: Approval | None = None
     when_read: bool = False
+    # Returns the call that the service makes after the agent has completed the task: a tool's name and its arguments.
+    # The run ends after that call. The last argument is the agent's answer.
+    last_call: Callable[[RunContext, TaskInput, str], Awaitable[tuple[str, JsonObject] | None]] | None = None
+    # Only other runs start it.
+    is_internal: bool = False
 
     def parse(self, run: RunRow) -> TaskInput:
         """Return the run's input. Raise Invalid if it is malformed, since front ends can insert runs."""
@@ -148,6 +153,8 @@ class AgentSpec:
     create_tools: Callable[[RunContext], RunTools]
     approval: Approval = Approval.AUTO
     effort: Effort = Effort.HIGH
+    # Its runs use the service's second model, by default that of FIELDMARK_SECOND_MODEL.
+    uses_second_model: bool = False
     # Answers in place of a model, by fixed rules. Returns None for another agent's request.
     offline: Callable[[Body], Sequence[Block] | None] | None = field(default=None, compare=False)
 

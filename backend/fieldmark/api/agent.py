@@ -24,7 +24,7 @@ from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import RequestBody, json_response
 from fieldmark.api.streams import STREAM, Deltas, event_stream
 from fieldmark.api.webhooks import NewCallback
-from fieldmark.domain.answers import AnyAnswer, parse_answer
+from fieldmark.domain.answers import AnyAnswer, SecondReading, parse_answer, parse_second_reading
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
@@ -100,6 +100,7 @@ class RunResult(BaseModel):
     extraction: Extraction | None = Field(description="The extraction that the run worked on, if any.")
     answer: str | None
     result: AnyAnswer | None = Field(None, description="The answer as typed data, if the task has typed answers.")
+    second_reading: SecondReading | None = Field(None, description="null: the run had none.")
     cost_usd: float | None = Field(description="null: the model's price is not known.")
     usage: TokensUsed
     waits_for: WaitingCall | None = Field(None, description="The call to decide if the status is `awaiting_approval`.")
@@ -217,7 +218,8 @@ def make_routers() -> list[Routes]:
 def _make_router(agent: AgentSpec) -> Routes:
     router = Routes(prefix="/api/agent", tags=["agent"])
     for task in agent.tasks.values():
-        _add_task(router, agent, task)
+        if not task.is_internal:
+            _add_task(router, agent, task)
     return router
 
 
@@ -483,6 +485,7 @@ async def _wait_for_result(request: Request, runtime: Runtime, scope: Scope, run
         extraction=None,
         answer=run.answer,
         result=parse_answer(run.result),
+        second_reading=parse_second_reading(run.result),
         cost_usd=None if run.cost_usd is None else float(run.cost_usd),
         usage=TokensUsed.model_validate(run.usage),
         waits_for=waiting,

@@ -48,6 +48,17 @@ router = Routes(prefix="/api/extractions", tags=["extractions"])
 Prepared = TypeVar("Prepared")
 
 
+class OtherReading(BaseModel):
+    """What a second reading by another model says about a value."""
+
+    result: Literal["agrees", "differs", "no_row"]
+    value: Any = Field(None, description="Its value if it differs. null: it has none.")
+    page: int | None = Field(None, description="Where its value is printed. null: nowhere.")
+    boxes: Boxes = ()
+    quote: str | None = None
+    confidence_before: float | None = Field(None, description="The confidence without the second reading.")
+
+
 class Evidence(BaseModel):
     """The location of a value in the document, and what speaks against and for it. Lists and their items have no
     location."""
@@ -80,7 +91,8 @@ class Evidence(BaseModel):
         "its own. subtotal: the sum of the items above; duplicate_row: printed once; borrowed_label: its text is that "
         "of another item; unlabelled_row: its text is not printed; balance: does not follow from the item above. Of a "
         "list, why it may lack items. numbering: a number between two items is printed; item_count: the document "
-        "states another number; pages_missing: the document says that it has more pages.",
+        "states another number; pages_missing: the document says that it has more pages. "
+        "second_reading, second_reading_row: a second reading has another value, or does not have its row.",
     )
     supports: list[Support] = Field(
         [],
@@ -88,6 +100,7 @@ class Evidence(BaseModel):
         "it or above it; sum: it is the sum of a list or of two other fields, or a summand, and the list is summed; "
         "balance: all running balances follow; numbering: without gaps; item_count: as the document states.",
     )
+    second_reading: OtherReading | None = Field(None, description="Missing: no second reading of the value.")
 
 
 class Lock(BaseModel):

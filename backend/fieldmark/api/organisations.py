@@ -16,7 +16,7 @@ from fieldmark.api.downloads import attachment_headers
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, MaxError, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
-from fieldmark.domain.statuses import Approvers, MembershipRole
+from fieldmark.domain.statuses import Approvers, MembershipRole, SecondReadingMode
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
@@ -84,6 +84,7 @@ class OrganisationChange(RequestBody):
     examples: bool | None = None
     auto_create: bool | None = None
     max_error: MaxError | None = None
+    second_reading: SecondReadingMode | None = None
 
 
 RuleText = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]

@@ -107,6 +107,7 @@ async def _check_local_service(settings: Settings) -> list[Check]:
     checks = [Check("settings", State.OK, f"Valid. Home: {settings.home}")]
     checks += [check async for check in _check_runtime(settings)]
     checks += await asyncio.gather(_model(settings), _tokens(settings))
+    checks += [check for check in (_second_model(settings),) if check is not None]
     return [*checks, *await _readers(), _isolation()]
 
 
@@ -198,6 +199,26 @@ async def _model(settings: Settings) -> Check:
         )
         return Check("model", State.WARNING, found, "Set FIELDMARK_MODEL_PRICE (0/0 for a model of your own).")
     return Check("model", State.OK, f"{url} accepts the key. Runs use {settings.model}.")
+
+
+def _second_model(settings: Settings) -> Check | None:
+    """Check the settings of the second model, if there is one."""
+    from fieldmark.domain.second_reading import is_same_vendor
+    from fieldmark.runs.billing.prices import Prices, parse_price
+
+    name = settings.second_model
+    if name is None:
+        return None
+    if not settings.has_second_service:
+        return Check("second model", State.FAILED, f"No key for {name}.", "Set FIELDMARK_SECOND_API_KEY.")
+    if is_same_vendor(settings.model, name):
+        found = f"{settings.model} and {name} are of one vendor: they make the same errors, so agreement shows less."
+        return Check("second model", State.WARNING, found, "Set FIELDMARK_SECOND_MODEL to one of another vendor.")
+    price = None if settings.second_model_price is None else parse_price(settings.second_model_price)
+    if not Prices(settings.model, second=name, second_override=price).are_known(name):
+        found = f"The price of {name} is unknown: where a cost limit applies, second readings are left out."
+        return Check("second model", State.WARNING, found, "Set FIELDMARK_SECOND_MODEL_PRICE.")
+    return Check("second model", State.OK, f"Second readings use {name}.")
 
 
 async def _tokens(settings: Settings) -> Check:

@@ -14,12 +14,12 @@ import typer
 from fieldmark.cli.asking import TerminalUser
 from fieldmark.cli.client import Client, ErrorResponse, error_text, run_with_client
 from fieldmark.cli.files import ask_password, check_input_file, check_out, read_schema, to_json_bytes, write
-from fieldmark.cli.follow import RunState, running, show_extraction, warn
+from fieldmark.cli.follow import RunState, running, show_extraction, show_second_reading, warn
 from fieldmark.cli.process import CANNOT_WORK, FAILED, WAITS, exit_with
 from fieldmark.cli.schemas import Kind, find_or_exit, is_file
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import err, plain, show_step, steps
-from fieldmark.domain.statuses import RunStatus
+from fieldmark.domain.statuses import RunStatus, SecondReadingMode
 
 _CORRECTED: Final = ("version", "document_type", "locks", "proposals")
 """The members of an extraction of which a correction changes at least one."""
@@ -63,6 +63,10 @@ def extract(
     password: Annotated[
         bool, typer.Option("--password", help="Ask for the password of protected files, or read it from a pipe.")
     ] = False,
+    second_reading: Annotated[
+        SecondReadingMode | None,
+        typer.Option(help="What a second model reads again to compare. Default: as the schema or organisation says."),
+    ] = None,
 ) -> None:
     """Read documents, extract their fields and show each step. Ctrl-C cancels the runs."""
     for file in files:
@@ -70,7 +74,12 @@ def extract(
     check_out(out)
     names_file = schema is not None and is_file(schema)
     text = read_schema(Path(schema)) if schema is not None and names_file else None
-    wanted = {"schema": text, "instructions": instructions, "approval": "ask" if ask else None}
+    wanted = {
+        "schema": text,
+        "instructions": instructions,
+        "approval": "ask" if ask else None,
+        "second_reading": second_reading,
+    }
     named: dict[Kind, str | None] = {"schema": None if names_file else schema, "prompt": prompt}
     secret = ask_password() if password else None
     several = len(files) > 1
@@ -151,6 +160,7 @@ async def _extract(
             if show and seen.extraction is not None:
                 runs.status.stop()
                 show_extraction(seen.extraction, file.name, seen.problems)
+                show_second_reading(seen.run["second_reading"])
                 runs.status.start()
             # Why, rather than that it could not be read.
             code = document["error_code"] or seen.run["error_code"]

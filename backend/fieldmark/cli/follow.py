@@ -353,6 +353,18 @@ def show_extraction(extraction: Mapping[str, Any], filename: str, problems: Sequ
         out.print(f"[yellow]![/yellow] {counted(len(problems) - MAX_PROBLEMS, 'more problem')}.")
 
 
+def show_second_reading(found: Mapping[str, Any] | None) -> None:
+    """Print how a second reading compares with the extraction, if there was one."""
+    if found is None:
+        return
+    if found["code"] is not None:
+        out.print(f"[yellow]![/yellow] The second reading is missing: {plain(found['code'])}.")
+        return
+    vendor = " Both models are of one vendor, so agreement shows less." if found["is_same_vendor"] else ""
+    values = f"{found['agrees']} values agree, {found['differs']} differ"
+    out.print(f"Second reading: {values}, {counted(found['rows'], 'list')} with other rows.{vendor}")
+
+
 def show_leaves(extraction: Mapping[str, Any]) -> None:
     """Print the leaves of an extraction as a table: field, value, confidence and location."""
     table = Table()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -220,8 +221,30 @@ AnyAnswer = Annotated[
 ]
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(AnyAnswer)
+_READINGS: Final = ("reading", "second_reading")
 
 
-def parse_answer(result: object) -> AnyAnswer | None:
+class SecondReading(BaseModel):
+    """How a second reading by another model compares with the extraction, when the run ended."""
+
+    run_id: UUID | None = Field(description="The child run that read the document again. null: none could start.")
+    code: str | None = Field(
+        description="Why the second reading is missing: the `error_code` of its run, no_reading (it returned no "
+        "values) or not_configured (the service has no second model). null: it is not missing."
+    )
+    agrees: int = Field(description="Number of fields with the same value.")
+    differs: int = Field(description="Number of fields with another value.")
+    rows: int = Field(description="Number of lists with other rows.")
+    is_same_vendor: bool = Field(
+        description="Both models are of one vendor, so they make the same errors more often and agreement shows less."
+    )
+
+
+def parse_answer(result: Mapping[str, Any] | None) -> AnyAnswer | None:
     """Return a run's stored answer, or None if its task has no typed answer."""
-    return None if result is None else _ANSWER.validate_python(result)
+    return None if result is None or result.get("kind") in _READINGS else _ANSWER.validate_python(result)
+
+
+def parse_second_reading(result: Mapping[str, Any] | None) -> SecondReading | None:
+    """Return the second reading of a run that waited for one, or None."""
+    return SecondReading.model_validate(result) if result is not None and result.get("kind") == _READINGS[1] else None

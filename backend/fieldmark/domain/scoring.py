@@ -13,6 +13,7 @@ from rapidfuzz.distance import Indel
 from fieldmark.domain import paths
 from fieldmark.domain.fields import MISSING, Missing
 from fieldmark.domain.numbers import is_number
+from valuegrounding import DocumentIndex, PageWords
 from valuegrounding.decimals import canonical_decimal
 from valuegrounding.folding import fold_alphanumeric
 from valuegrounding.paths import walk
@@ -39,8 +40,8 @@ class ComparedValue:
     got_path: paths.Path
     gold: MaybeValue
     got: MaybeValue
-    is_extra_item: bool = False
-    """Whether the extracted value is in a list item that has no counterpart."""
+    unpaired_item: paths.Path = ()
+    """The list item without a counterpart that the value is in, if any. The path of its list is that in the gold."""
 
     @property
     def field(self) -> str:
@@ -52,6 +53,11 @@ class ComparedValue:
     def is_in_gold(self) -> bool:
         """Whether the gold has the field. A gold value of null means that the document leaves the field blank."""
         return not isinstance(self.gold, Missing)
+
+    @property
+    def is_extra_item(self) -> bool:
+        """Whether the extracted value is in a list item that has no counterpart."""
+        return bool(self.unpaired_item) and self.gold is MISSING
 
     @property
     def exact(self) -> bool:
@@ -149,12 +155,14 @@ def compare_values(
     elif isinstance(gold, list) and isinstance(got, list) and gold and got:
         partner = dict(_match_items(gold, got))
         for index, item in enumerate(gold):
-            other = partner.get(index)
-            theirs = MISSING if other is None else got[other]
-            yield from compare_values(item, theirs, (*gold_path, index), (*got_path, index if other is None else other))
+            if (other := partner.get(index)) is not None:
+                yield from compare_values(item, got[other], (*gold_path, index), (*got_path, other))
+                continue
+            for steps, value in walk(item, (*gold_path, index)):
+                yield ComparedValue(steps, steps, value, MISSING, (*gold_path, index))
         for index in sorted(set(range(len(got))) - set(partner.values())):
             for steps, value in walk(got[index], (*got_path, index)):
-                yield ComparedValue(steps, steps, MISSING, value, is_extra_item=True)
+                yield ComparedValue(steps, steps, MISSING, value, (*gold_path, index))
     elif _is_leaf(gold) and _is_leaf(got):
         yield ComparedValue(gold_path, got_path, gold, got)
     else:  # a leaf on one side and a container on the other, or nothing on one side
@@ -187,6 +195,25 @@ def _number(value: str | int | float) -> str | None:
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         return None
     return canonical_decimal(value)
+
+
+def is_same_value(gold: object, got: JsonValue) -> bool:
+    """Return whether two values mean the same: either is found in the other as if that were printed, as a whole.
+
+    >>> is_same_value("3/28/20", "2020-03-28"), is_same_value("１２ｋｇ", "12 kg"), is_same_value("12 kg net", "12 kg")
+    (True, True, False)
+    """
+    return _is_printed_as(gold, got) or (isinstance(gold, str | int | float) and _is_printed_as(got, gold))
+
+
+def _is_printed_as(printed: object, value: JsonValue) -> bool:
+    words = str(printed).split() if isinstance(printed, str | int | float) and not isinstance(printed, bool) else []
+    if not words or isinstance(value, bool):
+        return False
+    width = 1 / len(words)
+    line = [[word, at * width, 0.1, (at + 0.9) * width, 0.11] for at, word in enumerate(words)]
+    found = DocumentIndex([PageWords(1, line)]).find(value)
+    return found is not None and found.match != "fuzzy" and found.quote.split() == words
 
 
 def _is_leaf(node: MaybeValue) -> bool:

@@ -119,11 +119,21 @@ class FieldStatus(StrEnum):
 
 
 class FieldProblem(StrEnum):
-    """What the schema says is wrong with a field, the most urgent first: a reason of its status."""
+    """What the schema, or a second reading, says is wrong with a field, the most urgent first: a reason of its
+    status."""
 
     MISSING = "missing"
     BREAKS_SCHEMA = "breaks_schema"
     BREAKS_RULE = "breaks_rule"
+    SECOND_READING = "second_reading"
+
+
+class SecondReadingMode(StrEnum):
+    """What a second model reads again: nothing, the doubted fields, or all fields."""
+
+    OFF = "off"
+    UNSURE = "unsure"
+    ALL = "all"
 
 
 class RowStatus(StrEnum):

@@ -16,8 +16,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import JsonValue
 
 from fieldmark.domain import paths
-from fieldmark.domain.scoring import ComparedValue, compare_values
-from valuegrounding import DocumentIndex, PageWords
+from fieldmark.domain.scoring import ComparedValue, compare_values, is_same_value
 
 SAFE = 0.95
 """The confidence from which a value counts as shown as safe, unless another is given."""
@@ -65,25 +64,6 @@ def _kind(leaf: ComparedValue, is_right: bool) -> Kind:
     if not leaf.is_in_gold or leaf.gold is None or leaf.gold == "":
         return "invented"
     return "right" if is_right else "wrong"
-
-
-def is_same_value(gold: object, got: JsonValue) -> bool:
-    """Return whether two values mean the same: either is found in the other as if that were printed, as a whole.
-
-    >>> is_same_value("3/28/20", "2020-03-28"), is_same_value("１２ｋｇ", "12 kg"), is_same_value("12 kg net", "12 kg")
-    (True, True, False)
-    """
-    return _is_printed_as(gold, got) or (isinstance(gold, str | int | float) and _is_printed_as(got, gold))
-
-
-def _is_printed_as(printed: object, value: JsonValue) -> bool:
-    words = str(printed).split() if isinstance(printed, str | int | float) and not isinstance(printed, bool) else []
-    if not words or isinstance(value, bool):
-        return False
-    width = 1 / len(words)
-    line = [[word, at * width, 0.1, (at + 0.9) * width, 0.11] for at, word in enumerate(words)]
-    found = DocumentIndex([PageWords(1, line)]).find(value)
-    return found is not None and found.match != "fuzzy" and found.quote.split() == words
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 import structlog
@@ -25,12 +26,14 @@ MAX_CLAIMS = 1000
 """Limit for a run that completes a call in every attempt and then crashes its worker."""
 
 
-async def claim(database: Database, scope: Scope, run_id: UUID, prices: Prices, default_model: str) -> RunRow | None:
+async def claim(
+    database: Database, scope: Scope, run_id: UUID, prices: Prices, model_of: Callable[[RunRow], str]
+) -> RunRow | None:
     """Claim a run for this worker. Return None if the run has ended, waits for a slot of its organisation, or may not
     continue; the latter is recorded as failed."""
     async with database.as_user(scope) as conn:
         run = await runs.find(conn, run_id)
-        priced = run is not None and prices.are_known(run.model or default_model)
+        priced = run is not None and prices.are_known(model_of(run))
         room = await usage.check_capacity(conn, run_id, priced=priced)
         run = await runs.claim(conn, run_id) if room == "granted" else None
         if run is not None and run.consecutive_failures <= MAX_CONSECUTIVE_FAILURES and run.fencing_token <= MAX_CLAIMS:

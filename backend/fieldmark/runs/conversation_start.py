@@ -42,8 +42,10 @@ async def start_or_resume(context: RunContext, sessions: ConversationStore) -> C
 
 async def earlier_outcome(context: RunContext) -> Outcome | None:
     """Return the run's outcome if a call that ends it is already done: in an earlier attempt, or approved since."""
-    toolset = AGENTS[context.run.agent].toolset
-    if context.fencing_token == 1 or not toolset.ending:
+    if context.fencing_token == 1:
+        return None
+    toolset = AGENTS[context.run.agent].create_tools(context)
+    if not toolset.ending:
         return None
     async with context.database.as_user(context.scope) as conn:
         call = await tool_calls.last_done(conn, context.run_id, toolset.ending)

@@ -196,7 +196,7 @@ def completed_by_tool(answer: RunAnswer) -> Outcome:
     return Outcome(
         "completed",
         answer=_storable(answer.text),
-        ended_by_tool=True,
+        ended_by_tool=not answer.is_reported,
         result=answer.result,
         fallback_code=answer.fallback_code,
     )

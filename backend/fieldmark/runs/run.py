@@ -86,15 +86,17 @@ class _ClaimedRun:
 class Runner:
     """Executes runs. A worker has one instance.
 
-    `model` is the default; `max_turns` and `seconds` are upper limits of what a run or its task asks for.
-    `approval_wait_seconds` is how long the CLI is kept while a person decides, if no other run needs its slot. If
-    `uses_fallbacks` is false, a run without an answer fails instead of using its task's fallback."""
+    `model` is the default, and `second_model` that of agents that use it; `max_turns` and `seconds` are upper limits of
+    what a run or its task asks for. `approval_wait_seconds` is how long the CLI is kept while a person decides, if no
+    other run needs its slot. If `uses_fallbacks` is false, a run without an answer fails instead of using its task's
+    fallback."""
 
     database: Database
     pool: CliPool
     model: str
     max_turns: int
     seconds: int
+    second_model: str | None = None
     prices: Prices = field(default_factory=Prices)
     approval_wait_seconds: float = 0
     tool_seconds: float = TOOL_SECONDS
@@ -115,9 +117,9 @@ class Runner:
         if scope is None:
             return
         with structlog.contextvars.bound_contextvars(run_id=str(run_id), org_id=str(scope.org_id)):
-            if (run := await claim(self.database, scope, run_id, self.prices, self.model)) is None:
+            if (run := await claim(self.database, scope, run_id, self.prices, self._model_of)) is None:
                 return
-            with run_telemetry(self.metrics, run, run.model or self.model) as telemetry:
+            with run_telemetry(self.metrics, run, self._model_of(run)) as telemetry:
                 try:
                     outcome = await self._run_while_owned(scope, run, telemetry)
                     telemetry.run_ended(*await self._record(scope, run, outcome))
@@ -140,6 +142,8 @@ class Runner:
                 tool_seconds=self.tool_seconds,
                 first_part_bytes=self.first_part_bytes,
                 embedder=self.embedder,
+                model=self._model_of(run),
+                second_model=self.second_model,
             )
         except Invalid as fault:
             return Outcome("failed", error=str(fault), code=RunError.INVALID_INPUT)
@@ -150,10 +154,35 @@ class Runner:
         self._monitors.add(monitor)
         try:
             return await monitor.run_while_owned(
-                lambda: self._run_with_fallback(_ClaimedRun(context, telemetry, deltas, monitor))
+                lambda: self._run_task(_ClaimedRun(context, telemetry, deltas, monitor))
             )
         finally:
             self._monitors.discard(monitor)
+
+    def _model_of(self, run: RunRow) -> str:
+        uses_second = run.agent in AGENTS and AGENTS[run.agent].uses_second_model
+        return run.model or (self.second_model if uses_second else None) or self.model
+
+    async def _run_task(self, claimed: _ClaimedRun) -> Outcome:
+        """Run the agent, then make the task's last call, if it has one. It may start runs to wait for. If it fails, the
+        agent's outcome counts."""
+        outcome = await self._run_with_fallback(claimed)
+        make_call = claimed.task.last_call
+        if outcome.status != RunStatus.COMPLETED or make_call is None:
+            return outcome
+        call = await make_call(claimed.context, claimed.task.parse(claimed.run), outcome.answer or "")
+        if call is None:
+            return outcome
+        if outcome.ended_by_tool and outcome.answer:  # what it says is shown while the call waits
+            async with self.database.as_user(claimed.context.scope) as conn:
+                await runs.append_event(conn, claimed.run.id, TextEvent(text=outcome.answer))
+            outcome = replace(outcome, ended_by_tool=False)
+        tool, arguments = call
+        called = await service_calls(claimed.context)(tool, arguments)
+        if called.code == RunStatus.AWAITING_RUNS:
+            return Outcome(RunStatus.AWAITING_RUNS)
+        answer = claimed.agent.create_tools(claimed.context).answer(tool, arguments, called.data)
+        return outcome if called.is_error or answer is None else completed_by_tool(answer)
 
     async def _run_with_fallback(self, claimed: _ClaimedRun) -> Outcome:
         """Run the agent. If it has neither an answer nor a reply, ask the task's last question, then use its
@@ -182,10 +211,10 @@ class Runner:
         return completed_by_tool(await task.fallback(claimed.context, task.parse(claimed.run), fallback_code))
 
     async def _run_agent(self, claimed: _ClaimedRun) -> Outcome:
-        if self._turns_left(claimed.run) < 1:
-            return NO_TURNS_LEFT
         if (outcome := await _finish_decided_call(claimed) or await earlier_outcome(claimed.context)) is not None:
             return outcome
+        if self._turns_left(claimed.run) < 1:
+            return NO_TURNS_LEFT
         seconds, left = await self._time_left(claimed)
         sessions = ConversationStore(
             self.database, claimed.context.scope, run=(claimed.run.id, claimed.run.fencing_token)
@@ -231,7 +260,8 @@ class Runner:
 
     async def _time_left(self, claimed: _ClaimedRun) -> tuple[int, float]:
         """Return the time limit in seconds, and how much of it is left without the time reserved for the last question.
-        The limit of the root run's task covers all its child runs, unless calls wait for a person's approval."""
+        The limit of the root run's task covers all its child runs, unless calls wait for a person's approval; a child
+        run's own task may have a lower one."""
         root = claimed.run
         if root.parent_run_id is not None:
             async with self.database.as_user(claimed.context.scope) as conn:
@@ -242,6 +272,10 @@ class Runner:
         if task.seconds is not None and root.approval is not Approval.ASK:
             async with self.database.as_user(claimed.context.scope) as conn:
                 left -= await runs.seconds_since_start(conn, root.id)
+        if claimed.run is not root and claimed.task.seconds is not None:
+            async with self.database.as_user(claimed.context.scope) as conn:
+                own = claimed.task.seconds - await runs.seconds_since_start(conn, claimed.run.id)
+            seconds, left = (claimed.task.seconds, own) if own < left else (seconds, left)
         last_question = claimed.task.last_question
         return seconds, (
             left - last_question.seconds if last_question is not None and left > 2 * last_question.seconds else left
@@ -302,7 +336,7 @@ class Runner:
         last_question: LastQuestion[Any] | None,
     ) -> Outcome:
         context, run, agent, telemetry = claimed.context, claimed.run, claimed.agent, claimed.telemetry
-        model, policy = run.model or self.model, ApprovalPolicy(run.approval, frozenset(run.auto_approved_tools))
+        model, policy = self._model_of(run), ApprovalPolicy(run.approval, frozenset(run.auto_approved_tools))
         tools, turns = agent.create_tools(context), self._turns_left(run)
         reserved = 1 if claimed.task.last_question is not None and turns > 1 else 0
         calls, decided_call = MessageCalls(), start.decided_call
@@ -448,7 +482,7 @@ async def _finish_decided_call(claimed: _ClaimedRun) -> Outcome | None:
         outcome = await execute(tools, context, call, started_by=StartedBy.POLICY, then=then)
     else:
         return None  # approved by policy: the CLI repeats the call, or the model does
-    return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == "awaiting_runs" else None
+    return Outcome(RunStatus.AWAITING_RUNS) if outcome is None or outcome.code == RunStatus.AWAITING_RUNS else None
 
 
 async def _record_conversation(run: RunRow, session_id: UUID, conn: Connection) -> None:

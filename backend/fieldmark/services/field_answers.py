@@ -25,6 +25,7 @@ from fieldmark.services.evidence import INDEXES
 from fieldmark.services.extractions import find_rule_fixes
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
+from fieldmark.stores.runs import last_reading
 from valuegrounding import Boxes, DocumentIndex, Location
 from valuegrounding.dates import find_dates
 from valuegrounding.folding import fold
@@ -43,6 +44,7 @@ AnswerCode: TypeAlias = Literal[
     "sum",
     "label",
     "near",
+    "second_reading",
 ]
 
 MAX_ANSWERS: Final = 9
@@ -75,12 +77,12 @@ class CandidateAnswer:
             description="Why. proposed: by an agent. current, printed: the field has it. day_first, month_first, "
             "other_reading: the printed text read this way. symbol: a currency that the printed symbol may mean. rule: "
             "it would satisfy the broken rule. sum: of a column. label: printed after a text like the field's name. "
-            "near: printed, and of the field's type."
+            "near: printed, and of the field's type. second_reading: read by another model."
         ),
     ]
     data: Annotated[
         Mapping[str, str],
-        Field(description="Of the code: quote, symbol, rule, of (a column), label, removed."),
+        Field(description="Of the code: quote, symbol, rule, of (a column), label, removed, rows (of a list)."),
     ] = field(default_factory=dict[str, str])
     page: int | None = None
     boxes: Boxes = ()
@@ -91,8 +93,11 @@ async def find_answers(database: Database, scope: Scope, row: ExtractionRow, pat
     name = paths.name(path)
     index = await INDEXES.get(database, scope, row.document_id)
     fixes = [one for one in await find_rule_fixes(database, scope, row) if one.reading.path == path]
+    async with database.as_user(scope) as conn:
+        reading = as_object(await last_reading(conn, row.id))
     found = [
         *_proposed(row, name),
+        *_read_again(row, path, reading),
         *(_located(one.reading.value, "rule", {"rule": one.reading.kind}, one.location) for one in fixes),
         *await run_queued(scope.org_id, lambda: list(_printed(index, row, path))),
     ]
@@ -109,6 +114,27 @@ def _proposed(row: ExtractionRow, name: str) -> Iterator[CandidateAnswer]:
             removed = {"removed": "true"} if one["removed"] else {}
             yield CandidateAnswer(one["new"], "proposed", removed, *_place(proof))
             yield CandidateAnswer(one["old"], "current")
+
+
+def _read_again(row: ExtractionRow, path: Path, reading: JsonObject) -> Iterator[CandidateAnswer]:
+    """Yield the stored value and that of a second reading, if they differ."""
+    name = paths.name(path)
+    value, proof = value_at(dict(row.extracted_fields), path), as_object(row.evidence.get(name))
+    said = as_object(proof.get("second_reading"))
+    if said.get("result") == "differs" and not isinstance(value, Missing):
+        yield CandidateAnswer(value, "printed" if proof.get("quote") else "current", _quote(proof), *_place(proof))
+        yield CandidateAnswer(said.get("value"), "second_reading", _quote(said), *_place(said))
+    other = value_at(reading.get("fields"), path)
+    place = as_object(as_object(reading.get("places")).get(name))
+    if isinstance(value, list) and isinstance(other, list) and other != value:
+        yield CandidateAnswer(value, "current", {"rows": str(len(value))})
+        yield CandidateAnswer(other, "second_reading", {"rows": str(len(other))})
+    elif (value is None or isinstance(value, Missing)) and not isinstance(other, Missing | dict | list):
+        yield CandidateAnswer(other, "second_reading", _quote(place), *_place(place))
+
+
+def _quote(place: JsonObject) -> dict[str, str]:
+    return {"quote": quote} if isinstance(quote := place.get("quote"), str) else {}
 
 
 def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[CandidateAnswer]:

@@ -213,6 +213,12 @@ async def record_problems(
     await conn.execute(query, (extraction_id, version, Jsonb(dict(problems)), is_valid))
 
 
+async def record_second_reading(conn: Connection, extraction_id: UUID, problems: Mapping[str, str]) -> None:
+    """Store the lists whose rows differ in a second reading, and the fields that only it has. They replace those of an
+    earlier one."""
+    await conn.execute("select private.record_second_reading(%s, %s)", (extraction_id, Jsonb(dict(problems))))
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedRow:
     """What a check has found."""

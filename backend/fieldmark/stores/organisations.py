@@ -11,7 +11,7 @@ from psycopg import sql
 from pydantic import Field, JsonValue, TypeAdapter
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import Approvers, MembershipRole
+from fieldmark.domain.statuses import Approvers, MembershipRole, SecondReadingMode
 from fieldmark.errors import Conflict, NotFound, OwnerNeeded
 from fieldmark.identity.scope import Scope
 from fieldmark.stores.paging import ListPage, PageRequest
@@ -57,6 +57,13 @@ class Organisation:
         Field(
             description="The share of wrong values, among those that no one looks at, that its tables may have, unless "
             "a table has its own. It holds for documents that are read from then on. 1: any."
+        ),
+    ]
+    second_reading: Annotated[
+        SecondReadingMode,
+        Field(
+            description="What a second model reads again after each extraction, to compare: nothing, the doubted "
+            "fields, or all. A schema (`x-fieldmark.second_reading`) or a run can override this."
         ),
     ]
     created_at: datetime
@@ -153,7 +160,8 @@ class InvitationToken:
 _ORGANISATION: Final[
     LiteralString
 ] = """o.id, o.name, o.personal_of is not distinct from private.user_of(auth.uid()) as is_personal,
-    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.max_error, o.created_at"""
+    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.max_error,
+    o.second_reading, o.created_at"""
 _MEMBER: Final[LiteralString] = """
     m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
     from public.memberships as m"""

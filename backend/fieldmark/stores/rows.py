@@ -349,7 +349,8 @@ ReasonField: TypeAlias = Annotated[
         "value: what else it may mean (see `reason` of the evidence), or low_confidence: the agent doubts it, or the "
         "text is hard to read. below_threshold: less sure than the goal of the table asks for; often_corrected: as is "
         "its field; audit: drawn at random, to be shown like the others. person: a person wrote what is not printed, "
-        "or said that there is none. message: it is in the message of a person."
+        "or said that there is none. message: it is in the message of a person. second_reading: another "
+        "model read another value, other rows of a list, or a value that the first did not."
     ),
 ]
 

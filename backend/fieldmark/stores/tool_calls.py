@@ -251,6 +251,12 @@ async def has_approved_write(conn: Connection, run_id: UUID, tool: str | None = 
     return (await conn.execute(query, (run_id, tool, tool))).rowcount > 0
 
 
+async def was_called(conn: Connection, run_id: UUID, tool: str) -> bool:
+    """Return whether this run has called a tool, with whatever result."""
+    query = "select from public.tool_calls where run_id = %s and tool = %s"
+    return (await conn.execute(query, (run_id, tool))).rowcount > 0
+
+
 async def last_done(conn: Connection, run_id: UUID, tools: Sequence[str]) -> CallRow | None:
     return await fetch_one(
         conn,

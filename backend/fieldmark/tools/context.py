@@ -44,6 +44,9 @@ class RunContext:
     tool_seconds: float = TOOL_SECONDS
     # Embeds queries for semantic search. None if the service has no embedding model.
     embedder: Embedder | None = field(default=None, compare=False)
+    # The run's model, and the one that reads a document a second time. None if the service has none.
+    model: str | None = None
+    second_model: str | None = None
     # Why the task falls back. Set only while the model gets its last question.
     fallback_code: FallbackCode | None = None
 

@@ -100,6 +100,8 @@ class RunAnswer:
     text: str
     result: JsonObject | None = None
     fallback_code: FallbackCode | None = None
+    # Whether an event of the run already has the text.
+    is_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +264,15 @@ class Toolset:
     def __init__(self, *classes: type[Any]) -> None:
         self.tools: Mapping[str, Tool[Any]] = {one.name: one for each in classes for one in declared_tools(each)}
 
-    def bind(self, *tools: object) -> RunTools:
-        """Return the tools of one run. `tools` are its objects of the classes that declare them."""
+    def bind(self, *tools: object, service_tools: object | None = None) -> RunTools:
+        """Return the tools of one run. `tools` are its objects of the classes that declare them. The model is not
+        offered `service_tools`, which only the service calls."""
         actions = {one.name: one.act(each) for each in tools for one in declared_tools(type(each))}
         assert actions.keys() == self.tools.keys(), actions.keys() ^ self.tools.keys()
-        return RunTools(self.tools, actions)
+        declared = dict(self.tools)
+        for one in [] if service_tools is None else declared_tools(type(service_tools)):
+            declared[one.name], actions[one.name] = one, one.act(service_tools)
+        return RunTools(declared, actions)
 
     def check(self, name: str, arguments: Mapping[str, JsonValue]) -> ToolInput:
         """Return the validated arguments. Raise ModelRetry that lists up to 10 faults for the model to fix."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
 from uuid import UUID
 
 import structlog
@@ -93,8 +94,10 @@ async def open_cli_pool(
         processes = settings.max_live_agents + settings.warm_spares if settings.warm_spares else 0
         spares = 0 if is_command and task is None else settings.warm_spares
         spec = next(iter(AGENTS.values())) if task is None else find_task(task)[0]
+        service = await stack.enter_async_context(_model_service(settings))
         pool = CliPool(
-            await stack.enter_async_context(_model_service(settings)),
+            service,
+            second=_second_service(settings, service),
             seconds=settings.run_seconds,
             settings=PoolSettings(processes, spares, not is_command, busy=processor_count() + 1),
             initial_kind=CliKind.of(spec, settings.model, settings.max_turns),
@@ -122,6 +125,22 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
         )
 
 
+def _second_service(settings: Settings, first: ModelService) -> ModelService | None:
+    """Return the service of the second model, or None if there is none."""
+    if settings.second_model is None or not settings.has_second_service:
+        return None
+    key, token = settings.second_api_key, settings.second_auth_token
+    if settings.second_base_url is None and key is None and token is None:
+        return replace(first, fallback_model=None)
+    return ModelService(
+        settings.second_base_url,
+        key.get_secret_value() if key else None,
+        token.get_secret_value() if token else None,
+        effort=first.effort,
+        max_output_tokens=settings.max_output_tokens,
+    )
+
+
 def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
     settings = runtime.settings
     runner = Runner(
@@ -130,6 +149,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
         model=settings.model,
         max_turns=settings.max_turns,
         seconds=settings.run_seconds,
+        second_model=settings.second_model if settings.has_second_service else None,
         prices=runtime.prices,
         approval_wait_seconds=settings.approval_wait_seconds,
         tool_seconds=settings.tool_seconds,

@@ -42,6 +42,7 @@ function questionTitle({ path, reason, text }: InboxItem): string {
     case 'numbering':
     case 'item_count':
     case 'pages_missing':
+    case 'second_reading':
     case 'breaks_schema':
     case 'breaks_rule':
     case 'proposal':

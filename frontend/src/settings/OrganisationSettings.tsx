@@ -48,6 +48,21 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
           onChange={(goal) => change.mutate({ max_error: Number(goal) })}
         />
       </Field>
+      <Field
+        layout="row"
+        label={t('settings.organisation.second_reading')}
+        hint={t('settings.organisation.second_readingHint')}>
+        <Select
+          className="w-44!"
+          value={shown.second_reading ?? 'off'}
+          disabled={!isOwner || change.isPending}
+          options={(['off', 'unsure', 'all'] as const).map((value) => ({
+            value,
+            label: t(`settings.organisation.second_readingModes.${value}`),
+          }))}
+          onChange={(second_reading) => change.mutate({ second_reading })}
+        />
+      </Field>
       <Switches
         keys={['auto_create', 'examples']}
         organisation={shown}

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from fieldmark.agents.extraction.offline import answer
+from fieldmark.agents.extraction.second_reading import SecondReadingTools, second_reading_call
 from fieldmark.agents.extraction.tools import ExtractionTools, current_extraction
 from fieldmark.agents.spec import AgentSpec, Briefing, Instructions, ItemName, Message, RunStart, Task
 from fieldmark.db.pool import Connection
@@ -17,7 +18,7 @@ from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain import paths
 from fieldmark.domain.fields import Missing, value_at
 from fieldmark.domain.schema import check_schema
-from fieldmark.domain.statuses import DocumentStatus, Effort, ExtractionStatus
+from fieldmark.domain.statuses import DocumentStatus, Effort, ExtractionStatus, SecondReadingMode
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import DocumentFailed, Fenced, Invalid, InvalidSchema, NotFound
 from fieldmark.identity.scope import Scope
@@ -101,6 +102,11 @@ class ExtractRequest(BaseModel):
         description="Only try the schema: the extraction never becomes the document's current one, and no change is "
         "reported for it. Delete it afterwards.",
     )
+    second_reading: SecondReadingMode | None = Field(
+        None,
+        description="What a second model reads again to compare: `all` fields, or only the doubted ones (`unsure`). It "
+        "is charged to the run. Default: as the schema or the organisation says.",
+    )
 
 
 class CorrectRequest(BaseModel):
@@ -120,6 +126,8 @@ class ExtractInput(BaseModel):
     instructions: Instructions | None = None
     # The run may only write at these paths.
     fields: Fields | None = None
+    # Filled in by private.fill_run.
+    second_reading: SecondReadingMode | None = None
 
 
 class CorrectInput(BaseModel):
@@ -163,7 +171,7 @@ async def _begin_extract(conn: Connection, scope: Scope, request: ExtractRequest
     prompt = await extractions.find_prompt(conn, extraction_id)
     return RunStart(
         Subject(request.document_id, extraction_id),
-        ExtractInput(instructions=request.instructions, fields=request.fields),
+        ExtractInput(instructions=request.instructions, fields=request.fields, second_reading=request.second_reading),
         None if prompt is None else prompt.model,
     )
 
@@ -202,12 +210,12 @@ async def _brief_extract(conn: Connection, context: RunContext, given: ExtractIn
         return await _brief_fields(conn, context, given)
     schema, prompt = await extractions.find_schema_and_prompt(conn, context.extraction_id)
     # The part that runs share comes first, for the provider's cache, and the document last.
-    common = EXTRACTION.text("extract", schema=_schema_text(schema)) + _instructions_text(prompt, given)
+    common = EXTRACTION.text("extract", schema=schema_text(schema)) + instructions_text(prompt, given.instructions)
     shown = await examples.choose(conn, context.scope, context.run, context.document_id, schema)
     corrected = examples.as_text(shown)
     part = await first_part(conn, context, context.document_id, corrected)
     corrections = EXTRACTION.text("examples", examples=part.boundary.delimit("examples", corrected)) if shown else ""
-    return common.strip(), corrections + _document(part)
+    return common.strip(), corrections + document_text(part)
 
 
 async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInput) -> Briefing:
@@ -219,11 +227,11 @@ async def _brief_fields(conn: Connection, context: RunContext, given: ExtractInp
         [_path_with_stored_value(row, name) for name in given.fields or ()], ensure_ascii=False, indent=1
     )
     part = await first_part(conn, context, context.document_id, listed)
-    return EXTRACTION.text("extract_fields", schema=_schema_text(row.schema)).strip(), EXTRACTION.text(
+    return EXTRACTION.text("extract_fields", schema=schema_text(row.schema)).strip(), EXTRACTION.text(
         "fields_document",
-        instructions=_instructions_text(await extractions.find_prompt(conn, row.id), given),
+        instructions=instructions_text(await extractions.find_prompt(conn, row.id), given.instructions),
         fields=part.boundary.delimit("fields", listed),
-        document=_document(part),
+        document=document_text(part),
     ).strip()
 
 
@@ -236,13 +244,13 @@ def _path_with_stored_value(row: ExtractionRow, name: str) -> dict[str, JsonValu
     return {"path": name, "value": value if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} (shortened)"}
 
 
-def _schema_text(schema: dict[str, Any] | None) -> str:
+def schema_text(schema: dict[str, Any] | None) -> str:
     return f"\n<schema>\n{json.dumps(schema, ensure_ascii=False)}\n</schema>\n" if schema else ""
 
 
-def _instructions_text(prompt: Prompt | None, given: ExtractInput) -> str:
+def instructions_text(prompt: Prompt | None, instructions: str | None) -> str:
     """Return the text of the extraction's prompt and the instructions of the request."""
-    instructions = "\n\n".join(filter(None, (prompt and prompt.content, given.instructions))).strip()
+    instructions = "\n\n".join(filter(None, (prompt and prompt.content, instructions))).strip()
     return f"<instructions>\n{instructions}\n</instructions>\n\n" if instructions else ""
 
 
@@ -258,11 +266,11 @@ async def _brief_correct(conn: Connection, context: RunContext, given: CorrectIn
         "correct_document",
         correction=given.message.strip(),
         current=part.boundary.delimit("extraction", current),
-        document=_document(part),
+        document=document_text(part),
     ).strip()
 
 
-def _document(part: FirstPart) -> str:
+def document_text(part: FirstPart) -> str:
     return EXTRACTION.text(
         "document",
         # A file's name is foreign text: as a JSON string it stays one word of the sentence.
@@ -283,6 +291,7 @@ EXTRACT = Task(
     begin=_begin_extract,
     briefing=_brief_extract,
     needs=("document_id", "extraction_id"),
+    last_call=lambda context, given, answer: second_reading_call(context, given.second_reading, given.fields, answer),
 )
 CORRECT = Task(
     name="correct",
@@ -304,7 +313,11 @@ def create_extraction_tools(
     """Return the tools of one run. They close over these ids: no argument can name another user, organisation, document
     or extraction."""
     context = context.acting_as(user_id, org_id)
-    return _TOOLSET.bind(DocumentReader(context, document_id), ExtractionTools(context, extraction_id))
+    return _TOOLSET.bind(
+        DocumentReader(context, document_id),
+        ExtractionTools(context, extraction_id),
+        service_tools=SecondReadingTools(context, extraction_id),
+    )
 
 
 EXTRACTION = AgentSpec(

@@ -67,16 +67,21 @@ def parse_price(text: str) -> Price:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Prices of all models. `model` and `fallback` are the models in the settings, `override` is the price of `model`
-    in the settings, if any. If `offline`, the offline model answers and every price is 0."""
+    """Prices of all models. `model`, `fallback` and `second` are the models in the settings; `override` is the price of
+    `model` there, if any, and `second_override` that of `second`. If `offline`, the offline model answers and every
+    price of the service is 0."""
 
     model: str = ""
     override: Price | None = None
     offline: bool = False
     fallback: str | None = None
+    second: str | None = None
+    second_override: Price | None = None
 
     def of(self, model: str) -> Price | None:
         """Return the price of a requested model, or None if it is unknown."""
+        if self.second_override is not None and model == self.second:
+            return self.second_override
         if self.offline:
             return FREE
         if self.override is not None and model == self.model:
@@ -88,8 +93,9 @@ class Prices:
         return {name: self.of(name) for name in dict.fromkeys((self.model, *_price_list()))}
 
     def are_known(self, model: str) -> bool:
-        """Whether the prices of this model and of the fallback model are known, so that a run's cost can be limited."""
-        return all(self.of(one) is not None for one in (model, self.fallback) if one is not None)
+        """Whether the prices of this model and of its fallback model are known, so that a run's cost can be limited."""
+        fallback = None if model == self.second else self.fallback
+        return all(self.of(one) is not None for one in (model, fallback) if one is not None)
 
     def of_message(self, requested: str, used: str) -> Price | None:
         """Return the price of a message, which another model than the requested one may have written. An unknown name

@@ -69,10 +69,20 @@ class CliKind:
     max_turns: int
     one_at_a_time: bool = False
     effort: Effort = Effort.HIGH
+    uses_second_model: bool = False
 
     @classmethod
     def of(cls, spec: AgentSpec, model: str, max_turns: int, one_at_a_time: bool = False) -> Self:
-        return cls(spec.name, spec.prompt, spec.toolset, model, max_turns, one_at_a_time, spec.effort)
+        return cls(
+            spec.name,
+            spec.prompt,
+            spec.toolset,
+            model,
+            max_turns,
+            one_at_a_time,
+            spec.effort,
+            spec.uses_second_model,
+        )
 
 
 def agent_options(

@@ -64,7 +64,8 @@ class CliPool:
     """Lends CLIs to runs, and reuses them while the pool is open. A worker has one pool.
 
     `seconds` is the time limit of a run. `initial_kind` is the kind of the first spares, before any run has requested a
-    CLI. `max_active` is the number of runs that the worker executes at a time."""
+    CLI. `max_active` is the number of runs that the worker executes at a time. `second` is the service of the agents
+    that use the second model."""
 
     def __init__(
         self,
@@ -75,8 +76,10 @@ class CliPool:
         initial_kind: CliKind | None = None,
         metrics: Metrics | None = None,
         max_active: int = 1,
+        second: ModelService | None = None,
     ) -> None:
         self._service = service
+        self._second = second
         self._seconds = seconds
         self._settings = settings or PoolSettings()
         self._metrics = metrics or Metrics()
@@ -221,7 +224,7 @@ class CliPool:
             agent_options,
             kind,
             binding,
-            service=self._service,
+            service=self._second or self._service if kind.uses_second_model else self._service,
             cpu_seconds=(2 if self._is_open else 1) * self._seconds,  # enough for its last run: see _retire_reason
             resumed=resumed_by is not None,
             is_clearable=is_clearable,

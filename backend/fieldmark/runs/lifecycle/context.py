@@ -37,7 +37,7 @@ def service_calls(context: RunContext) -> CallTool:
     tools, numbers = AGENTS[context.run.agent].create_tools(context), count(1)
 
     async def call_tool(tool: str, arguments: dict[str, JsonValue]) -> ToolOutcome:
-        call_id = f"fallback_{context.fencing_token}_{next(numbers)}"
+        call_id = f"service_{context.fencing_token}_{next(numbers)}"
         started = tool_event(tools, tool, call_id, arguments)
         async with context.database.as_user(context.scope) as conn:
             await runs.append_event(conn, context.run_id, started)

@@ -10,7 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.answers import AnyAnswer, parse_answer
+from fieldmark.domain.answers import AnyAnswer, SecondReading, parse_answer, parse_second_reading
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle.decisions import WaitingCall, pending_calls
@@ -68,6 +68,7 @@ class Run(BaseModel):
     finished_at: datetime | None
     answer: str | None
     result: AnyAnswer | None = Field(description="The structured answer, if the task has one.")
+    second_reading: SecondReading | None = Field(None, description="null: the run had none.")
     error: str | None
     error_code: RunError | None = Field(description="Code of the reason why the run failed or was cancelled.")
     cost_usd: float | None
@@ -151,6 +152,7 @@ def _to_run(row: RunRow, call: WaitingCall | None, behind: UUID | None, refusal:
             "decision_refusal": refusal or None,
             "waits_behind": behind,
             "result": parse_answer(row.result),
+            "second_reading": parse_second_reading(row.result),
             "models": None,
         }
     )

@@ -1,0 +1,1 @@
+"""The agent that reads the fields of an extraction a second time."""

@@ -1,0 +1,176 @@
+"""A second reading by another model: what the run says, what a person has to look at, and what happens without it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from extraction_case import document_with_pages
+from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.server import OfflineModel
+from fieldmark.runs.engine.options import ModelService
+from fieldmark.runs.engine.pool import CliPool
+from fieldmark.runs.run import Runner
+from fieldmark.stores import extractions as stored
+from fieldmark.testing.script import Script, http_error
+
+pytestmark = pytest.mark.anyio
+
+PAGE = "Number: 17\nDate: 2024-05-03\nTotal: 10.00\nTax: 1.90\nWidget 4.00\nGadget 6.00\n"
+ROWS = [{"name": "Widget", "amount": 4}, {"name": "Gadget", "amount": 6}]
+FIRST = {"number": "17", "date": "2024-05-03", "total": 10, "rows": ROWS}
+
+
+@pytest.fixture
+async def case(database, clone, make_user):
+    async with document_with_pages(database, clone.owner_url, await make_user(), [PAGE]) as case:
+        yield case
+
+
+def extracts(fields: dict[str, Any] = FIRST) -> list[Any]:
+    return [call("extract_fields", {"fields": fields, "summary": "Done."})]
+
+
+def reads(fields: dict[str, Any]) -> list[Any]:
+    return [call("submit_reading", {"fields": fields})]
+
+
+class Readings:
+    """A case whose runs are executed with two models."""
+
+    def __init__(self, case: Any, first: OfflineModel, second: OfflineModel) -> None:
+        self.case, self.first, self.second = case, first, second
+
+    async def run(self, mode: str | None = "all", second_model: str | None = "gpt-6", **options: Any) -> dict[str, Any]:
+        """Execute a run with its child runs. Return its row."""
+        run_id = await self.case.queue_run(second_reading=mode, **options)
+        pool = CliPool(
+            ModelService(self.first.base_url, "first-key", None, retries=0),
+            seconds=300,
+            second=ModelService(self.second.base_url, "second-key", None, retries=0),
+        )
+        runner = Runner(
+            self.case.database, pool, model="claude-sonnet-5", max_turns=20, seconds=300, second_model=second_model
+        )
+        while queued := self.case.sql("select id from public.runs where status = 'queued' order by created_at desc"):
+            await runner.execute(queued[0]["id"])
+        return self.case.state(run_id)
+
+    def statuses(self) -> dict[str, tuple[str, str | None]]:
+        rows = self.case.sql(
+            "select path, status, reason from public.fields where extraction_id = %s", self.case.extraction_id
+        )
+        return {row["path"]: (row["status"], row["reason"]) for row in rows}
+
+
+@asynccontextmanager
+async def two_models(case: Any, first: Any, second: Any):
+    async with OfflineModel(Script(first)) as one, OfflineModel(Script(second)) as other:
+        yield Readings(case, one, other)
+
+
+async def test_differing_value_is_to_review_with_both_values_and_boxes(case):
+    read = {"number": "17", "date": "3 May 2024", "total": 1.9, "rows": ROWS}
+    async with two_models(case, [extracts()], [reads(read)]) as both:
+        run = await both.run()
+        assert (run["status"], run["answer"]) == ("completed", "Done."), run
+        found = run["result"]
+        assert (found["code"], found["agrees"], found["differs"], found["rows"]) == (None, 6, 1, 0)
+        assert both.statuses()["total"] == ("unclear", "second_reading")
+        assert {path for path, (status, _) in both.statuses().items() if status != "found"} == {"total"}
+        row = case.extraction()
+        assert row["extracted_fields"] == FIRST  # nothing is written
+        other = row["evidence"]["total"]["second_reading"]
+        assert (other["result"], other["value"], other["quote"]) == ("differs", 1.9, "1.90")
+        assert other["boxes"] != row["evidence"]["total"]["boxes"]
+        assert row["evidence"]["date"]["second_reading"]["result"] == "agrees"
+        # The other provider got its own key, its own model, and nothing of the first result.
+        (asked,) = both.second.requests
+        assert asked["model"] == "gpt-6"
+        assert "extract_fields" not in json.dumps(asked)
+        child = case.state(found["run_id"])
+        assert (child["root_run_id"], child["model"], child["task"]) == (run["id"], "gpt-6", "second_reading")
+        assert len(both.first.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        ([http_error(529)], "model_busy"),
+        ([http_error(401)], "model_refused_key"),
+        ([[text("I will not read this.")]], "no_reading"),
+        ([reads({"Something": {"else": 1}}), [text("I have nothing else.")]], "no_reading"),
+    ],
+)
+async def test_first_result_stays_and_run_says_why_second_reading_is_missing(case, second, code):
+    async with two_models(case, [extracts()], second) as both:
+        run = await both.run()
+        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", code), run
+        row = case.extraction()
+        assert (row["status"], row["extracted_fields"], row["review_count"]) == ("completed", FIRST, 0)
+        assert "second_reading" not in json.dumps(row["evidence"])
+
+
+async def test_run_says_that_the_service_has_no_second_model(case):
+    async with two_models(case, [extracts()], []) as both:
+        run = await both.run(second_model=None)
+        assert (run["status"], run["result"]["code"], run["result"]["run_id"]) == ("completed", "not_configured", None)
+
+
+@pytest.mark.parametrize("mode", [None, "off"])
+async def test_no_model_is_called_if_the_second_reading_is_off(case, mode):
+    async with two_models(case, [extracts()], []) as both:
+        run = await both.run(mode)
+        assert (run["status"], run["result"], both.second.requests) == ("completed", None, [])
+        assert case.sql("select count(*) from public.runs")[0]["count"] == 1
+        assert [call["tool"] for call in case.ledger(run["id"])] == ["extract_fields"]
+
+
+async def test_unsure_asks_for_the_doubted_fields_only(case):
+    first = {**FIRST, "rows": [ROWS[0], {"name": "Gadget", "amount": 7}]}  # 7 is not printed
+    read = {"rows": [{"name": "Widget", "amount": 4}, {"name": "Gadget", "amount": 6}]}
+    async with two_models(case, [extracts(first)], [reads(read)]) as both:
+        run = await both.run("unsure")
+        asked = json.dumps(both.second.requests[0]["messages"])
+        assert "amount" in asked
+        assert "name" in asked  # pairs the rows
+        assert "total" not in asked.split("</schema>")[0]
+        assert (run["result"]["differs"], run["result"]["agrees"]) == (1, 3)
+        evidence = case.extraction()["evidence"]
+        assert evidence["rows[1].amount"]["second_reading"]["value"] == 6
+        assert "second_reading" not in evidence["total"]
+
+
+async def test_unsure_calls_no_model_without_a_doubt(case):
+    async with two_models(case, [extracts()], []) as both:
+        run = await both.run("unsure")
+        assert (run["status"], run["result"], both.second.requests) == ("completed", None, [])
+
+
+async def test_other_rows_are_one_item_for_their_list_and_a_field_of_the_second_reading_only_is_another(case):
+    first = {"number": "17", "rows": [*ROWS, {"name": "Total", "amount": 10}]}
+    async with two_models(case, [extracts(first)], [reads({"number": "17", "rows": ROWS, "tax": 1.9})]) as both:
+        run = await both.run()
+        assert (run["result"]["rows"], run["result"]["differs"]) == (1, 1)
+        to_review = {
+            path: why for path, (status, why) in both.statuses().items() if status in ("needs_review", "unclear")
+        }
+        assert to_review == {"rows": "second_reading", "tax": "second_reading"}
+        row = case.extraction()
+        assert row["confidences"]["rows[2].amount"] < 0.95
+        # Once a person has confirmed the list, it stays so when the schema is checked again.
+        async with case.database.as_user(case.scope) as conn:
+            await stored.confirm(conn, case.extraction_id, ("rows",))
+        assert both.statuses()["rows"] == ("accepted", "second_reading")
+
+
+async def test_models_that_agree_on_a_value_that_is_not_printed_prove_nothing(case):
+    hostile = {"number": "17", "total": 9999}
+    async with two_models(case, [extracts(hostile)], [reads(hostile)]) as both:
+        run = await both.run()
+        assert run["result"]["agrees"] == 2
+        assert both.statuses()["total"] == ("needs_review", "not_found")
+        assert case.extraction()["confidences"]["total"] == 0
