@@ -32,6 +32,8 @@ _REASONS: Final[Mapping[str, str]] = {
     "numbering": "is a row missing?",
     "item_count": "another number of rows is stated",
     "pages_missing": "are pages missing?",
+    "second_reading": "a second reading differs",
+    "second_reading_row": "a second reading does not have its row",
     "low_confidence": "not sure",
     **dict.fromkeys(("below_threshold", "often_corrected", "audit"), "to compare with the page"),
     "person": "by a person",
