@@ -118,13 +118,13 @@ $$;
 create function private.count_rows_of_organisation(p_org_id uuid, p_number integer) returns jsonb
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
-  v_counts jsonb := '{}';
+  v_counts jsonb := jsonb_build_object();
   v_table text;
   v_column text;
   v_count bigint;
 begin
   for v_table, v_column in
-    select c.oid::regclass::text, a.attname from pg_class as c
+    select c.oid::regclass::text, a.attname::text from pg_class as c
     join pg_attribute as a on a.attrelid = c.oid and not a.attisdropped
       and (a.attname in ('org_id', 'org_number') or (c.oid = 'public.organisations'::regclass and a.attname = 'id'))
     where c.relkind in ('r', 'p') and not c.relispartition
