@@ -26,7 +26,7 @@ create function private.field_status(
       when p_kind = 'container' then case when p_confidence < 0.5 then 'unclear' else 'found' end
       when p_kind = 'blank' then case p_state when 'blank' then 'blank' else 'not_written' end
       when p_state is null or p_state not in ('found', 'message') then 'needs_review'
-      when p_confidence < greatest(p_min, 0.5) or p_is_audit then 'unclear'
+      when p_confidence < least_needed or p_is_audit then 'unclear'
       else 'found' end as status, case
       when p_is_proposed and p_kind <> 'container' then 'proposal'
       when p_is_locked and p_kind = 'blank' then 'person'
@@ -35,9 +35,11 @@ create function private.field_status(
       when p_kind = 'container' then case when p_confidence < 0.5 then coalesce(p_doubt, 'low_confidence') end
       when p_kind = 'blank' then null
       when p_state is null or p_state not in ('found', 'message') then 'not_found'
-      when p_confidence < greatest(p_min, 0.5) then
+      when p_confidence < least_needed then
         coalesce(p_doubt, case
           when p_confidence < 0.5 then 'low_confidence' when p_min > 1 then 'often_corrected' else 'below_threshold' end)
       when p_is_audit then 'audit'
-      when p_state = 'message' then 'message' end as reason) as said
+      when p_state = 'message' then 'message' end as reason
+    -- The list item of a value with the doubt `row` is what a person is asked.
+    from (select case when p_doubt = 'row' and p_min <= 1 then 0.5 else greatest(p_min, 0.5) end) as n (least_needed)) as said
 $$;

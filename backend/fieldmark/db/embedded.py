@@ -153,7 +153,7 @@ def replace_database(home: Path, other: Path) -> Path:
 def finish_upgrade(home: Path) -> None:
     """Finish `replace_database` if the process that called it was killed. Any number of processes may call it."""
     upgraded = home / _UPGRADED
-    with contextlib.suppress(FileNotFoundError):  # another process is doing the same
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # another process is doing the same, or no folder
         if (upgraded / "postgres").exists():
             if (old := data_version(home)) is not None:
                 (home / "postgres").rename(home / f"postgres-{old}")
