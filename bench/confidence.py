@@ -1,13 +1,13 @@
 """Measures how well confidence separates right values from others, on recorded outputs of models with known answers.
 
     pip install '.[bench]' && python bench/confidence.py FOLDER [--systems claude,gpt] [--safe 0.95] [--disputed FILE]
-        [--svg FILE] [--json FILE]
+        [--second SYSTEM] [--svg FILE] [--json FILE]
 
 FOLDER has `documents/X.pdf` (or another kind), `labels/X.json` (the right values), `schemas/X.json`, and
 `results/SYSTEM/X.json` with the recorded values as `data`. Needs no model, database or key: files are read by pagewords
 and values located as the service does. A label that is itself disputed is left out of all figures, and counted:
 `--disputed` is a JSON object from document to path (`rows[].name` for all rows) to the reason, by default
-bench/disputed_labels.json.
+bench/disputed_labels.json. With `--second`, each system is also judged after a second reading by that one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import json
 import re
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,11 @@ from uuid import uuid4
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
 
+from fieldmark.domain.second_reading import compare_readings
 from fieldmark.evaluation.calibration import SAFE, Calibration, JudgedValue, calibrate, curve_svg, describe, judge
 from fieldmark.services import evidence
 from pagewords import Limits, Unreadable, read_file
-from valuegrounding import DocumentIndex
+from valuegrounding import CERTAINTIES, DocumentIndex, after_agreement
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -37,9 +40,28 @@ def read_json(file: Path) -> Any:
     return json.loads(file.read_text()) if file.exists() else None
 
 
-async def judged_values(folder: Path, systems: list[str]) -> tuple[dict[str, list[JudgedValue]], list[float]]:
-    """Return the judged values of each system, and the CPU milliseconds that locating the values of a document took."""
-    judged: dict[str, list[JudgedValue]] = {system: [] for system in systems}
+def after_second_reading(
+    first: dict[str, Any], second: dict[str, Any], confidences: Mapping[str, float]
+) -> dict[str, float]:
+    """Return the confidences after a second reading, as services/second_readings.py stores them."""
+    compared = compare_readings(first, second)
+    result = dict(confidences)
+    for name, confidence in confidences.items():
+        if name in compared.differs:
+            result[name] = confidence * CERTAINTIES["second_reading"]
+        elif name in compared.unpaired:
+            result[name] = confidence * CERTAINTIES["second_reading_row"]
+        elif name in compared.agrees:
+            result[name] = after_agreement(confidence)
+    return result
+
+
+async def judged_values(
+    folder: Path, systems: list[str], second: str | None
+) -> tuple[dict[str, list[JudgedValue]], list[float]]:
+    """Return the judged values of each system, also with a second reading, and the CPU milliseconds that locating the
+    values of a document took."""
+    judged: defaultdict[str, list[JudgedValue]] = defaultdict(list)
     milliseconds: list[float] = []
     for file in sorted((folder / "documents").iterdir()):
         label, schema = (
@@ -60,6 +82,10 @@ async def judged_values(folder: Path, systems: list[str]) -> tuple[dict[str, lis
                 found = await evidence.find(uuid4(), index, (), fields, schema=schema, current_fields={}, claims={})
                 milliseconds.append((time.process_time() - start) * 1000)
                 judged[system] += judge(file.stem, label, fields, found.confidences)
+                other = (read_json(folder / "results" / str(second) / f"{file.stem}.json") or {}).get("data")
+                if other and system != second:
+                    confidences = after_second_reading(fields, other, found.confidences)
+                    judged[f"{system} + {second}"] += judge(file.stem, label, fields, confidences)
     return judged, milliseconds
 
 
@@ -67,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--systems", help="default: all of the folder")
+    parser.add_argument("--second", metavar="SYSTEM", help="the system of the second reading")
     parser.add_argument("--safe", type=float, default=SAFE, help="the confidence from which a value counts as shown")
     parser.add_argument("--disputed", type=Path, default=Path(__file__).with_name("disputed_labels.json"))
     parser.add_argument("--svg", type=Path)
@@ -79,7 +106,7 @@ def main() -> None:
         else sorted(p.name for p in (options.folder / "results").iterdir())
     )
     disputed: dict[str, dict[str, str]] = read_json(options.disputed) or {}
-    judged, milliseconds = asyncio.run(judged_values(options.folder, systems))
+    judged, milliseconds = asyncio.run(judged_values(options.folder, systems, options.second))
     calibrations: dict[str, Calibration] = {}
     for system, values in judged.items():
         kept = [one for one in values if _INDEX.sub("[]", one.path) not in disputed.get(one.document, {})]
@@ -87,6 +114,12 @@ def main() -> None:
         print(f"{system} ({len(values) - len(kept)} disputed values left out)")
         for name, figure in describe(calibrations[system]).items():
             print(f"    {name:34} {figure}")
+        for share in (0.8, 0.9):
+            at = next((point for point in calibrations[system].curve if point.right_shown >= share), None)
+            if at is not None:
+                print(
+                    f"    {f'not right at {at.right_shown:.1%} shown':34} {at.not_right:.2%} (from {at.confidence:g})"
+                )
         for one in kept if options.wrong else ():
             if one.kind in ("wrong", "invented") and one.confidence >= options.safe:
                 print(f"      {one.document} {one.path} {one.kind}")
