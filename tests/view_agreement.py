@@ -370,8 +370,10 @@ class Agreement:
         return bool(paths.parse(path))
 
     def _rows_stored_again(self, extraction: UUID) -> tuple[Any, Any]:
-        """Return the rows of `fields`, and those that are written from the extraction as it is."""
+        """Return the rows of `fields`, and those that are written from the extraction as it is. Only the stored rows
+        know with which confidence a value was looked at."""
         with psycopg.connect(self._owner_url) as conn:
+            conn.execute("update public.fields set checked_confidence = null where extraction_id = %s", [extraction])
             rows = conn.execute(_ROWS, [extraction]).fetchall()
             conn.execute("delete from public.fields where extraction_id = %s", [extraction])
             conn.execute(

@@ -16,6 +16,7 @@ from fieldmark.agents.document.agent import DOCUMENT, create_document_tools
 from fieldmark.agents.extraction.agent import create_extraction_tools
 from fieldmark.agents.library.agent import LIBRARY, create_library_tools
 from fieldmark.agents.registry import AGENTS
+from fieldmark.agents.second_reading.agent import create_reading_tools
 from fieldmark.agents.stack.agent import create_stack_tools
 from fieldmark.tools.ledger import StartedBy, ToolCall, execute
 
@@ -25,6 +26,7 @@ FACTORIES = {
     "extraction": (create_extraction_tools, {"document_id", "extraction_id"}),
     "document": (create_document_tools, {"document_id", "thread_id"}),
     "library": (create_library_tools, {"thread_id", "filters"}),
+    "second_reading": (create_reading_tools, {"document_id"}),
     "stack": (create_stack_tools, {"stack_id", "max_rows"}),
 }
 

@@ -25,6 +25,7 @@ from fieldmark.domain.statuses import (
     ProposalStatus,
     ReadingError,
     RunStatus,
+    SecondReadingMode,
     SourceKind,
 )
 
@@ -41,6 +42,7 @@ ENUMS: dict[tuple[str, str], type[StrEnum]] = {
     ("memberships", "role"): MembershipRole,
     ("invitations", "role"): MembershipRole,
     ("organisations", "approvers"): Approvers,
+    ("organisations", "second_reading"): SecondReadingMode,
     ("auto_creations", "status"): AutoCreationStatus,
     ("changes", "type"): ChangeType,
     ("webhook_deliveries", "status"): DeliveryStatus,

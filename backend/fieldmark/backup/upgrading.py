@@ -42,7 +42,7 @@ async def upgrade_postgres(settings: Settings) -> Path | None:
     ):
         dump.prepare_load(new.owner_url, is_embedded=True, dumped_by=version)
         await new.migrate()
-        await asyncio.to_thread(dump.load, new.owner_url, snapshot.chunks())
+        await asyncio.to_thread(dump.load, new.owner_url, snapshot.parts())
         await new.migrate()
         if dump.documents_of(new.owner_url) != snapshot.documents:
             raise Misconfigured("The new database does not have the same documents. The old one stays in place.")

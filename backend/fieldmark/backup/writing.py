@@ -86,7 +86,7 @@ async def back_up(
 
 def _write_database(writer: Writer, snapshot: dump.Snapshot) -> None:
     sha256 = hashlib.sha256()
-    for number, chunk in enumerate(snapshot.chunks(), 1):
+    for number, chunk in enumerate(snapshot.parts(), 1):
         sha256.update(chunk)
         writer.add_bytes(f"{archive.DATABASE}{number:06}", chunk)
     writer.add_bytes(archive.DATABASE_SUM, sha256.hexdigest().encode())

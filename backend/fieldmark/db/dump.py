@@ -74,7 +74,7 @@ class DocumentSet:
 
 
 class Snapshot:
-    """One moment of a database, which `chunks` dumps and whose originals `originals` lists."""
+    """One moment of a database, which `parts` dumps and whose originals `originals` lists."""
 
     def __init__(self, connection: _Connection, url: str) -> None:
         self._connection = connection
@@ -105,7 +105,7 @@ class Snapshot:
             for (path,) in cursor:
                 yield path
 
-    def chunks(self) -> Iterator[bytes]:
+    def parts(self) -> Iterator[bytes]:
         """Yield the dump (pg_dump's custom format) in parts of at most 8 MB. Raise Unavailable if it fails."""
         snapshot = _value(self._connection, "select pg_export_snapshot()")
         command = ["pg_dump", "--format=custom", f"--snapshot={snapshot}", "--enable-row-security"]

@@ -160,7 +160,7 @@ class InvitationToken:
 _ORGANISATION: Final[
     LiteralString
 ] = """o.id, o.name, o.personal_of is not distinct from private.user_of(auth.uid()) as is_personal,
-    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.max_error,
+    o.approvers, o.second_person, o.auto_approved_tools, o.examples, o.auto_create, o.max_error::float8 as max_error,
     o.second_reading, o.created_at"""
 _MEMBER: Final[LiteralString] = """
     m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at

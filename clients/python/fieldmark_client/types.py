@@ -100,6 +100,7 @@ class RunResult(TypedDict):
     extraction: Extraction | None
     answer: str | None
     result: dict[str, Any] | None
+    second_reading: dict[str, Any] | None
     cost_usd: float | None
     usage: dict[str, Any]
     waits_for: WaitingCall | None

@@ -42,7 +42,9 @@ async def test_next_turn_does_not_run_the_pending_call_of_the_previous_one(case)
     second = await start_turn(case, "Two.", "auto", first.state["thread_id"])
     # The conversation of an ended run is deleted.
     assert first.state["status"] == "cancelled" and not case.sql("select 1 from public.agent_sessions")
-    assert await claim(case.database, case.scope, second, PRICES, "claude-sonnet-5")  # its worker dies at once
+    assert await claim(
+        case.database, case.scope, second, PRICES, lambda run: "claude-sonnet-5"
+    )  # its worker dies at once
     finished = await case.execute_run(lambda body: [text("Done.")], run_id=second)
     assert (finished.state["status"], finished.state["answer"], finished.state["fencing_token"]) == (
         "completed",
