@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -263,22 +263,26 @@ async def test_a_failed_delivery_is_sent_again_with_the_same_id(serve, receiver,
 async def raw_receiver(answer: bytes, more: bytes = b"") -> AsyncIterator[str]:
     """Yield the address of a receiver that sends `answer`, then `more` again and again, and never closes."""
 
+    writers: list[asyncio.StreamWriter] = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        writers.append(writer)
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(answer)
             while True:
                 await writer.drain()
                 await asyncio.sleep(0.001)
                 writer.write(more)
-        except (ConnectionError, asyncio.IncompleteReadError):
-            writer.close()
+        writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     finally:
         server.close()
+        for writer in writers:
+            writer.transport.abort()
 
 
 @pytest.mark.parametrize(
