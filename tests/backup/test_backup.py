@@ -145,6 +145,7 @@ async def test_every_row_and_byte_survives_a_move_to_a_bound_owner_and_to_an_emb
     with embedded_postgres(memory_path / "other", postgres_major) as server:
         with psycopg.connect(server.owner_url, autocommit=True) as superuser:
             superuser.execute("create role keeper login createrole createdb password 'keeper'")
+            superuser.execute("create role reader login password 'reader' in role pg_read_all_data")
         kept = f"postgresql://keeper:keeper@127.0.0.1:{urlsplit(server.owner_url).port}/kept"
         with psycopg.connect(kept.replace("/kept", "/postgres"), autocommit=True) as connection:
             connection.execute("create database kept")
@@ -152,6 +153,10 @@ async def test_every_row_and_byte_survives_a_move_to_a_bound_owner_and_to_an_emb
         await restored(managed, await backup_of(service.settings))
         assert rows(kept) == before and stored_files(managed.home) == service.files
         second = await backup_of(managed)
+        # It could read every table, but row policies would hide the rows.
+        reader = kept.replace("keeper:keeper", "reader:reader")
+        with pytest.raises(Misconfigured, match="cannot read all rows"):
+            await backup_of(settings_for(managed.home, database_url=reader, database_owner_url=reader))
     local = Settings(_env_file=None, home=memory_path / "local", postgres_major=postgres_major, log_level="error")
     await restored(local, second)
     assert stored_files(local.home) == service.files

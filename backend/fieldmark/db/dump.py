@@ -32,7 +32,7 @@ _DOCUMENTS: Final = """
 select count(*), coalesce(encode(sha256(convert_to(string_agg(id::text, '' order by id), 'UTF8')), 'hex'), '')
 from public.documents
 """
-# Views and tables of extensions do not count.
+# Those of extensions, too: to load a dump drops the schema public.
 _RELATIONS: Final = """
 select count(*) from pg_class where relnamespace not in (
   select oid from pg_namespace where nspname ~ '^pg_' or nspname = 'information_schema')
@@ -42,7 +42,9 @@ _UNREADABLE: Final = """
 select c.oid::regclass::text from pg_class c
 where c.relrowsecurity and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'usage'))
   and not (select rolsuper or rolbypassrls from pg_roles where rolname = current_user)
-  and not exists (select from pg_policy where polrelid = c.oid and polname = %s)
+  and not exists (
+    select from pg_policy cross join unnest(polroles) as role
+    where polrelid = c.oid and polname = %s and pg_has_role(role, 'usage'))
 limit 1
 """
 _USERS: Final = """
