@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -201,7 +202,7 @@ def _record(case: ExtractionCase, requests: Requests) -> str:
     entries = case.sql(f"select entry from public.agent_sessions {ours[0]} number", ours[1])
     used = case.sql(f"select * from public.usage {ours[0]} created_at", ours[1])
     init = {
-        "events": [event for run_id in runs for event in case.events(run_id)],
+        "events": [event for run_id in runs for event in _in_calls_order(case.events(run_id))],
         "ledger": [call for run_id in runs for call in case.ledger(run_id)],
         "runs": [_select(case.state(run_id), _RUN_COLUMNS) for run_id in runs],
         "usage": [_select(row, _USAGE_COLUMNS) for row in used],
@@ -224,6 +225,16 @@ _IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 def _select(row: dict[str, Any], columns: tuple[str, ...]) -> dict[str, Any]:
     return {column: row[column] for column in columns}
+
+
+def _in_calls_order(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put what became of the calls of one message in one order: they run at the same time, and any may end first."""
+    groups = itertools.groupby(events, lambda event: event["type"] in ("tool_result", "approval"))
+    return [
+        event
+        for of_calls, group in groups
+        for event in (sorted(group, key=lambda event: event["type"]) if of_calls else group)
+    ]
 
 
 def _transcript(entry: dict[str, Any]) -> list[Any]:
