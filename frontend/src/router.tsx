@@ -10,7 +10,7 @@ import { parsePeriod, type PeriodView } from './home/period';
 import { parseQualityView, type QualityView } from './quality/qualityView';
 import { parseSettingsView } from './settings/settingsView';
 import { parseRunsView, type RunsView } from './runs/runsView';
-import { parseTableView, type TableView } from './tables/tableView';
+import { parseTableView, type TableView } from './records/tableView';
 import { Shell } from './shell/Shell';
 import { t } from './shared/i18n';
 import { basePath } from './shared/serviceAddress';

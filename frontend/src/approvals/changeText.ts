@@ -1,7 +1,7 @@
 /** What a call would change, in the person's language. */
 
-import { displayValue } from '../document/fields/fieldValue';
-import { pathLabel } from '../document/fields/labels';
+import { displayValue } from '../fields/fieldValue';
+import { pathLabel } from '../fields/labels';
 import en from '../locales/en.json';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';

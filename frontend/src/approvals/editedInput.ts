@@ -1,6 +1,6 @@
 /** Editing the arguments of a call before it is approved. */
 
-import { pathSteps, valueAt, type Step } from '../document/fields/paths';
+import { pathSteps, valueAt, type Step } from '../fields/paths';
 
 type Input = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,7 @@
 /** A tool call that waits for a decision. */
 
 import type { Evidence, WaitingCall } from '../api/types';
-import { pathSteps } from '../document/fields/paths';
+import { pathSteps } from '../fields/paths';
 
 export interface PendingChange {
   path: string;

@@ -3,9 +3,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
 import type { Box, Evidence } from '../api/types';
-import type { Mark } from '../document/fields/fieldTree';
+import type { Mark } from '../fields/fieldTree';
 import { t } from '../shared/i18n';
-import { proposedFieldsQuery } from './approvalQueries';
+import { proposedFieldsQuery } from '../run/approvalQueries';
 import type { PendingCall, PendingChange, ProposedEvidence } from './pendingCall';
 
 const FIELD_TOOLS = new Set(['extract_fields', 'update_field', 'remove_field', 'update_extraction_field']);

@@ -1,8 +1,8 @@
 /** Why a tool refused edited arguments, in the person's language: from the codes and parameters of its errors. */
 
 import type { Problem } from '../api/types';
-import { pathLabel } from '../document/fields/labels';
-import { violationText } from '../document/fields/violationText';
+import { pathLabel } from '../fields/labels';
+import { violationText } from '../fields/violationText';
 import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { language, t } from '../shared/i18n';

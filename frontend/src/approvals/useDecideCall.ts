@@ -2,7 +2,7 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { decideCall } from '../api/runs';
-import { waitingRunQuery } from './approvalQueries';
+import { waitingRunQuery } from '../run/approvalQueries';
 
 export type CallDecision = Parameters<typeof decideCall>[2];
 

@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import type { Preview } from '../runs/runReducer';
-import { proposedFieldsQuery, waitingQuery } from './approvalQueries';
+import type { Preview } from '../fields/fieldTree';
+import { proposedFieldsQuery, waitingQuery } from '../run/approvalQueries';
 import type { ProposedEvidence } from './pendingCall';
 
 const NOTHING: ReadonlyMap<string, Preview> = new Map();

@@ -15,7 +15,7 @@ import { tagsQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { stackQuery, stacksQuery } from '../tables/stackQueries';
+import { stackQuery, stacksQuery } from '../records/stackQueries';
 import type { AskFilters } from './askView';
 
 interface Props {

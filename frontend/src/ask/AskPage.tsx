@@ -10,7 +10,7 @@ import { EmptyState } from '../components/ui/EmptyState';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import type { SourceLocation } from '../conversation/sourceLocation';
-import { knownFieldsQuery } from '../document/documentPageQueries';
+import { knownFieldsQuery } from '../fields/extractionQueries';
 import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { AskBox } from './AskBox';

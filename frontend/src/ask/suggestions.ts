@@ -1,7 +1,7 @@
 /** Questions from the organisation's own fields. They need no model. */
 
 import type { KnownField } from '../api/types';
-import { pathLabel } from '../document/fields/labels';
+import { pathLabel } from '../fields/labels';
 import { t } from '../shared/i18n';
 
 const MAX = 4;

@@ -7,7 +7,7 @@ import { startTurn } from '../api/runs';
 import type { ToolNames } from '../api/types';
 import { MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
-import { toolName } from '../runs/toolText';
+import { toolName } from '../run/toolText';
 import { useOrganisation } from '../session/role';
 import { t } from '../shared/i18n';
 import { ModelInput } from '../shared/ModelInput';

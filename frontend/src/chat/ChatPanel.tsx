@@ -3,7 +3,7 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { dataOf, api } from '../api/client';
-import { waitingQuery } from '../approvals/approvalQueries';
+import { waitingQuery } from '../run/approvalQueries';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import { usePersonName } from '../session/people';

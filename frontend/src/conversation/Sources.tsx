@@ -3,7 +3,7 @@
 import { useState } from 'react';
 import type { Box, Source } from '../api/types';
 import { Button } from '../components/ui/Button';
-import { Crop } from '../document/viewer/Crop';
+import { Crop } from '../viewer/Crop';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 

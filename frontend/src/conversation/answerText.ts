@@ -1,7 +1,7 @@
 /** The texts of an answer: the agent's words, and in the person's language what the service adds to them. */
 
 import type { TypedAnswer } from '../api/types';
-import { pathLabel } from '../document/fields/labels';
+import { pathLabel } from '../fields/labels';
 import en from '../locales/en.json';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';

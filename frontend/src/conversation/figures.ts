@@ -1,7 +1,7 @@
 /** What an answer's figures show as a table, and which rows of a table are behind them. */
 
 import type { FigureTable } from '../api/types';
-import type { Condition } from '../tables/tableView';
+import type { Condition } from '../records/tableView';
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 

@@ -8,13 +8,13 @@ import { Avatar } from '../components/ui/Avatar';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { HistoryList } from '../history/HistoryList';
-import { Replay } from '../runs/Replay';
-import { agentName } from '../runs/toolText';
+import { Replay } from '../run/Replay';
+import { agentName } from '../run/toolText';
 import { usePersonName } from '../session/people';
 import { codeText } from '../shared/codeText';
 import { formatBytes, formatDollars, formatDuration, formatTime } from '../shared/format';
 import { t } from '../shared/i18n';
-import type { SchemaField } from './schemaFields';
+import type { SchemaField } from '../fields/schemaFields';
 
 const runsQuery = (documentId: string) =>
   queryOptions({

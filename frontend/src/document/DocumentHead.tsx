@@ -7,7 +7,7 @@ import type { DocumentDetails, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { StatusPill } from '../components/ui/StatusPill';
 import { listPosition, useDocumentPosition } from '../documents/listPosition';
-import { tableSearch } from '../tables/gridPosition';
+import { tableSearch } from '../records/gridPosition';
 import type { DocumentView } from './documentView';
 import { StageBadge } from '../documents/StageBadge';
 import { formatAge, visibleText } from '../shared/format';

@@ -9,7 +9,7 @@ import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuLabel } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { promptsQuery, schemasQuery } from './documentPageQueries';
+import { promptsQuery, schemasQuery } from '../fields/extractionQueries';
 
 interface Props {
   documentId: string;

@@ -11,9 +11,9 @@ import { ReviewAnyway } from '../shared/ReviewAnyway';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { commonLabel, openFields } from './fields/fieldStatus';
-import type { SchemaField } from './schemaFields';
-import { storeChanged } from './storeChanged';
+import { commonLabel, openFields } from '../fields/fieldStatus';
+import type { SchemaField } from '../fields/schemaFields';
+import { storeChanged } from '../fields/storeChanged';
 
 const REVIEWED = { id: 'document.reviewed', keys: 'Mod+Enter', inInputs: true } as const;
 

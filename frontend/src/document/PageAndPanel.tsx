@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { Mark } from './fields/fieldTree';
-import { PageViewer, type ScrollTarget } from './viewer/PageViewer';
+import type { Mark } from '../fields/fieldTree';
+import { PageViewer, type ScrollTarget } from '../viewer/PageViewer';
 import { cn } from '../components/ui/cn';
 import { documentQuery } from '../documents/documentQueries';
 

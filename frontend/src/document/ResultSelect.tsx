@@ -6,7 +6,7 @@ import { Button } from '../components/ui/Button';
 import { Select } from '../components/ui/Select';
 import { formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { schemaVersionQuery } from './documentPageQueries';
+import { schemaVersionQuery } from '../fields/extractionQueries';
 
 interface Props {
   all: readonly ExtractionSummary[];

@@ -4,9 +4,9 @@ import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
 import { ApiError } from '../api/client';
 import type { RuleFix } from '../api/types';
-import { isRunning, type RunState } from '../runs/runReducer';
+import { isRunning, type RunState } from '../run/runReducer';
 import { t } from '../shared/i18n';
-import { extractionQuery, extractionsQuery, problemsQuery, ruleFixesQuery } from './documentPageQueries';
+import { extractionQuery, extractionsQuery, problemsQuery, ruleFixesQuery } from '../fields/extractionQueries';
 
 const NO_RULE_FIXES: readonly RuleFix[] = [];
 

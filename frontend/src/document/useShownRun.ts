@@ -2,9 +2,9 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { useRun } from '../runs/useRun';
-import { isRunning } from '../runs/runReducer';
-import { lastRunQuery } from './documentPageQueries';
+import { useRun } from '../run/useRun';
+import { isRunning } from '../run/runReducer';
+import { lastRunQuery } from '../fields/extractionQueries';
 
 const NOTHING_CHANGED: ReadonlyMap<string, number> = new Map();
 

@@ -18,7 +18,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
 import { Select } from '../components/ui/Select';
 import { usePersonName } from '../session/people';
-import { StorageWarning } from '../settings/StorageUse';
+import { StorageWarning } from './StorageUse';
 import { useCanWrite } from '../session/role';
 import { formatBytes, formatDays, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';

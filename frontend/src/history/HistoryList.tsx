@@ -4,10 +4,10 @@ import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } f
 import { Link } from '@tanstack/react-router';
 import { dataOf, api } from '../api/client';
 import type { Change, ChangedExtraction, Evidence, Extraction } from '../api/types';
-import { displayValue } from '../document/fields/fieldValue';
-import { pathLabel, schemaPath } from '../document/fields/labels';
-import type { SchemaField } from '../document/schemaFields';
-import { storeChanged } from '../document/storeChanged';
+import { displayValue } from '../fields/fieldValue';
+import { pathLabel, schemaPath } from '../fields/labels';
+import type { SchemaField } from '../fields/schemaFields';
+import { storeChanged } from '../fields/storeChanged';
 import { usePersonName } from '../session/people';
 import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';

@@ -16,7 +16,7 @@ import { useOrganisation } from '../session/role';
 import { formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { tablesQuery } from '../tables/tableQueries';
+import { tablesQuery } from '../records/tableQueries';
 import { viewQuery } from './overviewQueries';
 
 const DAYS = 90;

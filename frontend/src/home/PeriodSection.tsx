@@ -14,7 +14,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Skeleton } from '../components/ui/Skeleton';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { Tabs } from '../components/ui/Tabs';
-import { agentName } from '../runs/toolText';
+import { agentName } from '../run/toolText';
 import { formatCost, formatNumber, formatShare, formatShortDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { overviewQuery } from './overviewQueries';

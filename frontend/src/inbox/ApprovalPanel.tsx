@@ -5,7 +5,7 @@ import { Lock } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import type { Box, Run } from '../api/types';
 import { ApprovalCard } from '../approvals/ApprovalCard';
-import { waitingRunQuery } from '../approvals/approvalQueries';
+import { waitingRunQuery } from '../run/approvalQueries';
 import type { PendingCall } from '../approvals/pendingCall';
 import { marksOfValues, useProposedValues, writesValues } from '../approvals/proposedValues';
 import { ValuesToApprove } from '../approvals/ValuesToApprove';

@@ -1,9 +1,9 @@
 /** What the inbox asks, in words. */
 
 import { isFieldTool } from '../approvals/proposedValues';
-import { displayValue } from '../document/fields/fieldValue';
-import { pathLabel } from '../document/fields/labels';
-import { toolName } from '../runs/toolText';
+import { displayValue } from '../fields/fieldValue';
+import { pathLabel } from '../fields/labels';
+import { toolName } from '../run/toolText';
 import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';

@@ -6,7 +6,7 @@ import { api, dataOf } from '../api/client';
 import type { TableQuality } from '../api/types';
 import { Select } from '../components/ui/Select';
 import { useCanWrite } from '../session/role';
-import { useSettingsMutation } from '../settings/useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 import { formatNumber, formatShare, visibleText } from '../shared/format';
 import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';

@@ -41,12 +41,12 @@ import { codeText } from '../shared/codeText';
 import { formatAge, formatCost, formatDuration, formatNumber, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
-import { useTableLinks } from '../shell/tableLinks';
-import { agentName } from './toolText';
-import { RunStep } from './RunStep';
+import { useTableLinks } from '../records/tableLinks';
+import { agentName } from '../run/toolText';
+import { RunStep } from '../run/RunStep';
 import { FILTERS, type RunFilter, type RunsView } from './runsView';
-import { useCancel } from './useCancel';
-import { useRun } from './useRun';
+import { useCancel } from '../run/useCancel';
+import { useRun } from '../run/useRun';
 
 const runsRoute = getRouteApi('/runs');
 const runRoute = getRouteApi('/runs/$runId');

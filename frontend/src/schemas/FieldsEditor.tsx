@@ -9,7 +9,7 @@ import { Field } from '../components/ui/Field';
 import { Input, TextArea } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Switch } from '../components/ui/Switch';
-import { Crop } from '../document/viewer/Crop';
+import { Crop } from '../viewer/Crop';
 import { formatPercent, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import {

@@ -14,7 +14,7 @@ import { toast } from '../components/ui/Toast';
 import { usePersonName } from '../session/people';
 import { formatAge, formatNumber, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import type { TableLink } from '../shell/tableLinks';
+import type { TableLink } from '../records/tableLinks';
 import { Changes } from './DraftPanel';
 import type { Shape } from './schemaModel';
 import { promptsOfQuery, versionQuery, versionsQuery } from './schemaQueries';

@@ -1,11 +1,28 @@
 /** Names of the people in an organisation. */
 
-import { useQuery } from '@tanstack/react-query';
-import { membersQuery } from '../settings/settingsQueries';
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { api, dataOf } from '../api/client';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { meQuery } from './config';
 import { useOrganisation } from './role';
+
+/** The number of members, invitations or keys that are shown. */
+export const LIMIT = 200;
+
+export const ofOrganisation = (organisationId: string) => ({
+  path: { organisation_id: organisationId },
+  query: { limit: LIMIT },
+});
+
+export const membersQuery = (organisationId: string) =>
+  queryOptions({
+    queryKey: ['organisation', organisationId, 'members'],
+    queryFn: ({ signal }) =>
+      dataOf(
+        api.GET('/api/organisations/{organisation_id}/members', { params: ofOrganisation(organisationId), signal }),
+      ),
+  });
 
 /** Return "Jo Doyle" for jo.doyle@example.org. */
 export function nameOfEmail(email: string): string {

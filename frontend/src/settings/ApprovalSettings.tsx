@@ -3,14 +3,14 @@
 import { useQueries } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
-import { toolName } from '../runs/toolText';
+import { toolName } from '../run/toolText';
 import { t } from '../shared/i18n';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Field } from '../components/ui/Field';
 import { Select } from '../components/ui/Select';
 import { Switch } from '../components/ui/Switch';
 import { agentToolsQuery } from './settingsQueries';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 const WRITING_AGENTS = ['document', 'extraction', 'stack'] as const;
 

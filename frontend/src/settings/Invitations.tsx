@@ -17,7 +17,7 @@ import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { invitationsQuery } from './settingsQueries';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 export function Invitations({ organisation }: { organisation: Organisation }) {
   const invitations = useQuery(invitationsQuery(organisation.id));

@@ -17,7 +17,7 @@ import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { keysQuery } from './settingsQueries';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 const SCOPES: readonly Permission[] = [
   'documents:read',

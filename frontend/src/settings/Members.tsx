@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
 import type { MembershipRole, Organisation } from '../api/types';
 import { meQuery } from '../session/config';
-import { usePersonName } from '../session/people';
+import { membersQuery, usePersonName } from '../session/people';
 import { session } from '../session/session';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -12,8 +12,7 @@ import { SettingsTable } from './SettingsTable';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { Avatar } from '../components/ui/Avatar';
-import { membersQuery } from './settingsQueries';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 import { Confirm } from '../components/ui/Confirm';
 
 const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];

@@ -11,7 +11,7 @@ import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Switches, useOrganisationChange } from './ApprovalSettings';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 export function OrganisationSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const [name, setName] = useState(organisation.name);

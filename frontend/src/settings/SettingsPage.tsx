@@ -20,7 +20,7 @@ import { OrganisationSettings } from './OrganisationSettings';
 import { PARTS, type Part, type SettingsView } from './settingsView';
 import { Sources } from './Sources';
 import { Spending } from './Spending';
-import { StorageUse } from './StorageUse';
+import { StorageUse } from '../documents/StorageUse';
 import { UploadRules } from './UploadRules';
 import { Webhooks } from './Webhooks';
 

@@ -5,7 +5,7 @@ import type { ReactNode } from 'react';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Table, Th } from '../components/ui/Table';
 import { t } from '../shared/i18n';
-import { LIMIT } from './settingsQueries';
+import { LIMIT } from '../session/people';
 
 interface Props<Item> {
   label: string;

@@ -16,13 +16,13 @@ import { Select } from '../components/ui/Select';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { toast } from '../components/ui/Toast';
-import { schemasQuery } from '../document/documentPageQueries';
+import { schemasQuery } from '../fields/extractionQueries';
 import en from '../locales/en.json';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { sourcesQuery } from './settingsQueries';
 import { SettingsTable } from './SettingsTable';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 const TOUCHES = ['sources'];
 const KINDS = ['bucket', 'mailbox'] as const;

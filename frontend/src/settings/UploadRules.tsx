@@ -13,9 +13,9 @@ import { Select } from '../components/ui/Select';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { schemasListQuery } from '../schemas/schemaQueries';
-import { tablesQuery } from '../tables/tableQueries';
+import { tablesQuery } from '../records/tableQueries';
 import { uploadRulesQuery } from './settingsQueries';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 const CONDITIONS = ['document_type', 'filename', 'sender'] as const;
 type Condition = (typeof CONDITIONS)[number];

@@ -22,7 +22,7 @@ import { t } from '../shared/i18n';
 import { OneTimeSecret } from './OneTimeSecret';
 import { deliveriesQuery, webhooksQuery } from './settingsQueries';
 import { SettingsTable } from './SettingsTable';
-import { useSettingsMutation } from './useSettingsMutation';
+import { useSettingsMutation } from '../shared/useSettingsMutation';
 
 type Known = keyof typeof en.settings.webhooks.types;
 const TYPES = Object.keys(en.settings.webhooks.types) as Known[];

@@ -2,24 +2,15 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
-
-/** The number of list items that are shown. */
-export const LIMIT = 200;
-
-const of = (organisationId: string) => ({ path: { organisation_id: organisationId }, query: { limit: LIMIT } });
-
-export const membersQuery = (organisationId: string) =>
-  queryOptions({
-    queryKey: ['organisation', organisationId, 'members'],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/organisations/{organisation_id}/members', { params: of(organisationId), signal })),
-  });
+import { LIMIT, ofOrganisation } from '../session/people';
 
 export const invitationsQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'invitations'],
     queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/organisations/{organisation_id}/invitations', { params: of(organisationId), signal })),
+      dataOf(
+        api.GET('/api/organisations/{organisation_id}/invitations', { params: ofOrganisation(organisationId), signal }),
+      ),
   });
 
 export const keysQuery = (organisationId: string) =>
@@ -52,12 +43,6 @@ export const monthsQuery = queryOptions({
       }));
   },
   staleTime: 60_000,
-});
-
-export const storageQuery = queryOptions({
-  queryKey: ['usage', 'storage'],
-  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/usage', { signal }))).storage,
-  staleTime: 30_000,
 });
 
 export const uploadRulesQuery = (organisationId: string) =>

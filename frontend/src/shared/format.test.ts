@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { keyLabel, pathLabel } from '../document/fields/labels';
-import { displayValue, editedText, parseEdited } from '../document/fields/fieldValue';
+import { keyLabel, pathLabel } from '../fields/labels';
+import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
 import { formatEstimate, visibleText } from './format';
 
 test.each([

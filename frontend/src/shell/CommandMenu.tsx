@@ -13,7 +13,7 @@ import { t } from '../shared/i18n';
 import { usePersisted } from '../shared/persisted';
 import { theme } from '../shared/theme';
 import { AREAS, SETUP } from './areas';
-import { useTableLinks } from './tableLinks';
+import { useTableLinks } from '../records/tableLinks';
 
 const MAX_FOUND = 5;
 

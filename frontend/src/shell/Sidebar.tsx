@@ -17,7 +17,7 @@ import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { persisted, usePersisted } from '../shared/persisted';
 import { AREAS, SETUP, type Area } from './areas';
-import { useTableLinks } from './tableLinks';
+import { useTableLinks } from '../records/tableLinks';
 
 // Menus are loaded after the first paint.
 const OrganisationMenu = lazy(async () => ({ default: (await import('./AccountMenu')).OrganisationMenu }));

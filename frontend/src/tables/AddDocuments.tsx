@@ -12,7 +12,7 @@ import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { sortAgain } from './tableQueries';
+import { sortAgain } from '../records/tableQueries';
 import { DocumentPicker } from './DocumentPicker';
 
 export function AddDocuments({ stackId }: { stackId: string }) {

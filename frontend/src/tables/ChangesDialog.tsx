@@ -5,8 +5,8 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api, dataOf } from '../api/client';
 import type { ReplacedValue, Stack } from '../api/types';
-import { displayValue } from '../document/fields/fieldValue';
-import { pathLabel } from '../document/fields/labels';
+import { displayValue } from '../fields/fieldValue';
+import { pathLabel } from '../fields/labels';
 import { Button } from '../components/ui/Button';
 import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
@@ -15,7 +15,7 @@ import { Loading } from '../components/ui/Loading';
 import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { changeState, isVisible, misfit } from './replacedValue';
-import { replacedQuery } from './stackQueries';
+import { replacedQuery } from '../records/stackQueries';
 
 export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
   const replaced = useQuery(replacedQuery(stack.id));

@@ -14,8 +14,8 @@ import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { cellId } from './grid';
 import { changeLayout, type GridColumn } from './gridColumns';
-import { countQuery, tableKey, type TableRequest } from './tableQueries';
-import type { RowsView } from './tableView';
+import { countQuery, tableKey, type TableRequest } from '../records/tableQueries';
+import type { RowsView } from '../records/tableView';
 
 const DECIMALS = [null, 0, 2, 3, 4] as const;
 

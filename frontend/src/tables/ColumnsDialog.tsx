@@ -8,8 +8,8 @@ import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { formatEstimate } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice, Notice } from '../components/ui/Notice';
-import { columnConflict } from './columnConflict';
-import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
+import { columnConflict } from '../records/columnConflict';
+import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from '../records/ColumnsEditor';
 
 export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () => void }) {
   const queries = useQueryClient();

@@ -9,7 +9,7 @@ import { formatDay, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { parseCell } from './cellValue';
 import { columnLabel } from './gridColumns';
-import { type Condition, type Operator, operatorsOf, type TableView, takesValue } from './tableView';
+import { type Condition, type Operator, operatorsOf, type TableView, takesValue } from '../records/tableView';
 
 const MAX_CONDITIONS = 20; // of the API
 

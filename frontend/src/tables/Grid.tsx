@@ -29,10 +29,10 @@ import { pressKey } from './gridKeyboard';
 import { GridRow } from './GridRow';
 import type { RowGroup } from './groupLines';
 import { GroupRow, sumLines } from './GroupRow';
-import type { RowMarks } from './rowMarks';
+import type { RowMarks } from '../records/rowMarks';
 import { useGridCursor } from './useGridCursor';
 import { useGridPointer } from './useGridPointer';
-import { rowKey } from './tableQueries';
+import { rowKey } from '../records/tableQueries';
 import type { Selection } from './useSelection';
 
 export interface GridProps {

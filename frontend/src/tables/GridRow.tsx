@@ -6,7 +6,7 @@ import { ChartColumn, Copy, type LucideIcon } from 'lucide-react';
 import { memo } from 'react';
 import type { RecordCell, RecordRow } from '../api/types';
 import { cn } from '../components/ui/cn';
-import { statusLabel } from '../document/fields/fieldStatus';
+import { statusLabel } from '../fields/fieldStatus';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { CellInput } from './CellInput';
@@ -24,7 +24,7 @@ import { displayCell } from './cellValue';
 import styles from './Grid.module.css';
 import { cellId, type Leaving } from './grid';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
-import type { RowMarks } from './rowMarks';
+import type { RowMarks } from '../records/rowMarks';
 import { Thumbnail } from './Thumbnail';
 
 interface Props {

@@ -4,7 +4,7 @@ import type { VirtualItem } from '@tanstack/react-virtual';
 import { ChevronDown, ChevronRight } from 'lucide-react';
 import type { ColumnTotal, TableGroup } from '../api/types';
 import { cn } from '../components/ui/cn';
-import { displayValue } from '../document/fields/fieldValue';
+import { displayValue } from '../fields/fieldValue';
 import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ColumnTotals } from './ColumnTotals';

@@ -10,8 +10,8 @@ import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
 import { ErrorNotice } from '../components/ui/Notice';
-import { columnConflict } from './columnConflict';
-import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from './ColumnsEditor';
+import { columnConflict } from '../records/columnConflict';
+import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from '../records/ColumnsEditor';
 import { DocumentPicker } from './DocumentPicker';
 
 export function NewTableDialog({ onClose }: { onClose: () => void }) {

@@ -35,7 +35,7 @@ import {
   layoutOf,
   layouts,
 } from './gridColumns';
-import { rememberSearch } from './gridPosition';
+import { rememberSearch } from '../records/gridPosition';
 import { groupKey } from './groupLines';
 import { RowList } from './RowList';
 import { PagePane, type PaneHandle, pane } from './PagePane';
@@ -50,8 +50,8 @@ import {
   tableKey,
   type TableRequest,
   totalsQuery,
-} from './tableQueries';
-import { nextSort, type TableView } from './tableView';
+} from '../records/tableQueries';
+import { nextSort, type TableView } from '../records/tableView';
 import { useCellEdits } from './useCellEdits';
 import { useClipboard } from './useClipboard';
 import { useSelection } from './useSelection';

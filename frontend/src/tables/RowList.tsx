@@ -12,7 +12,7 @@ import { displayCell } from './cellValue';
 import { ColumnTotals } from './ColumnTotals';
 import type { GridProps } from './Grid';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
-import { rowKey } from './tableQueries';
+import { rowKey } from '../records/tableQueries';
 
 const ROW = 60; // pixels
 

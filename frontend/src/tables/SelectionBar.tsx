@@ -5,7 +5,7 @@ import { CircleCheck, Minus, RotateCw, Tag, Trash2, X } from 'lucide-react';
 import { useState } from 'react';
 import { dataOf, api, fetchFile } from '../api/client';
 import type { Extraction, ReadRow, RecordRow, TableColumn } from '../api/types';
-import { needsPerson, openFields } from '../document/fields/fieldStatus';
+import { needsPerson, openFields } from '../fields/fieldStatus';
 import { withdrawReview } from '../document/MarkReviewed';
 import { deleteDocuments } from '../documents/deletions';
 import { tagsQuery } from '../documents/documentQueries';
@@ -24,7 +24,7 @@ import { canReadAgain, isRead } from './cellStatus';
 import { columnLabel } from './gridColumns';
 import { readAgain } from './readAgain';
 import { ExportMenu } from './TableExport';
-import { exportAddress, sortAgain, type TableRequest } from './tableQueries';
+import { exportAddress, sortAgain, type TableRequest } from '../records/tableQueries';
 import type { Selection } from './useSelection';
 
 interface Props {

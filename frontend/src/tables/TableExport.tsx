@@ -9,7 +9,7 @@ import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { saveFile } from '../shared/saveFile';
 import { toast } from '../components/ui/Toast';
-import { exportAddress, type TableRequest } from './tableQueries';
+import { exportAddress, type TableRequest } from '../records/tableQueries';
 
 const FORMATS = ['xlsx', 'csv', 'json', 'parquet'] as const;
 

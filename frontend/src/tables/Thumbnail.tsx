@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { smallImageQuery } from '../document/documentPageQueries';
+import { smallImageQuery } from '../fields/extractionQueries';
 import { Icon } from '../shared/Icon';
 
 const WIDTH = 64; // pixels, the smallest that the API makes

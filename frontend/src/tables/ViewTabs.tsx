@@ -16,8 +16,8 @@ import { toast } from '../components/ui/Toast';
 import { useCanWrite } from '../session/role';
 import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { countQuery, savedViewsQuery } from './tableQueries';
-import { parseTableView, rowsOf, type TableView } from './tableView';
+import { countQuery, savedViewsQuery } from '../records/tableQueries';
+import { parseTableView, rowsOf, type TableView } from '../records/tableView';
 
 interface Props {
   table: string;

@@ -5,10 +5,10 @@ import { Link } from '@tanstack/react-router';
 import { useRef, useState } from 'react';
 import { decideCall } from '../api/runs';
 import type { Run, Stack } from '../api/types';
-import { waitingRowsQuery } from '../approvals/approvalQueries';
+import { waitingRowsQuery } from '../run/approvalQueries';
 import { changeLabel, changeValue } from '../approvals/changeText';
-import { displayValue } from '../document/fields/fieldValue';
-import { schemaPath } from '../document/fields/labels';
+import { displayValue } from '../fields/fieldValue';
+import { schemaPath } from '../fields/labels';
 import { actOnEach } from '../shared/actOnEach';
 import { Button } from '../components/ui/Button';
 import { Dialog } from '../components/ui/Dialog';
@@ -16,7 +16,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { errorMessage, Notice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
-import { firstRowsQuery } from './tableQueries';
+import { firstRowsQuery } from '../records/tableQueries';
 
 export function WaitingRows({ stack }: { stack: Stack }) {
   const { id: stackId } = stack;

@@ -17,11 +17,11 @@ import {
 } from 'lucide-react';
 import type { Evidence, ReadRow, RecordCell, RecordRow } from '../api/types';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
-import { type Status, statusText } from '../document/fields/fieldStatus';
+import { type Status, statusText } from '../fields/fieldStatus';
 import { usePendingDeletions } from '../documents/deletions';
 import { codeText, readingErrorText } from '../shared/codeText';
 import { t } from '../shared/i18n';
-import { type CellStatus, TO_REVIEW } from './statuses';
+import { type CellStatus, TO_REVIEW } from '../records/statuses';
 
 /** undefined: the row has no values yet. */
 export function cellStatus(cell: RecordCell | undefined): Status & { status: CellStatus } {

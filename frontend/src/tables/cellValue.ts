@@ -1,7 +1,7 @@
 /** Values of cells: formatted for reading, copied to a spreadsheet, and read from typed or pasted text. */
 
 import type { RecordCell, RecordsPage, TableColumn } from '../api/types';
-import { decimalPlaces, displayValue } from '../document/fields/fieldValue';
+import { decimalPlaces, displayValue } from '../fields/fieldValue';
 import { formatNumber } from '../shared/format';
 import { locale, t } from '../shared/i18n';
 

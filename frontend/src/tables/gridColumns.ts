@@ -1,8 +1,8 @@
 /** The columns of a grid: their labels, widths, and which ones are hidden. */
 
 import type { TableColumn } from '../api/types';
-import { keyLabel } from '../document/fields/labels';
-import { pathSteps } from '../document/fields/paths';
+import { keyLabel } from '../fields/labels';
+import { pathSteps } from '../fields/paths';
 import { visibleText } from '../shared/format';
 import { persisted } from '../shared/persisted';
 

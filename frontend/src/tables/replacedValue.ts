@@ -1,8 +1,8 @@
 /** Values that a run replaced: whether the old one can be restored, and whether a person would see a change. */
 
 import type { ReplacedValue, StackColumn } from '../api/types';
-import { displayValue } from '../document/fields/fieldValue';
-import { childName } from '../document/fields/paths';
+import { displayValue } from '../fields/fieldValue';
+import { childName } from '../fields/paths';
 import { fitsColumn } from './cellValue';
 
 /** Why a value cannot be restored: no column of today has its path, or the column has another type. */

@@ -5,16 +5,16 @@ import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
 import { api, ApiError, dataOf } from '../api/client';
 import type { Change, Extraction, ReadRow, RecordCell, RecordRow, TableColumn } from '../api/types';
-import { extractionQuery } from '../document/documentPageQueries';
-import { needsPerson } from '../document/fields/fieldStatus';
-import { pathSteps, valueAt } from '../document/fields/paths';
-import { proposalOf } from '../document/fields/proposals';
-import { type Decisions, type Seen, useDecisions } from '../document/fields/useDecisions';
+import { extractionQuery } from '../fields/extractionQueries';
+import { needsPerson } from '../fields/fieldStatus';
+import { pathSteps, valueAt } from '../fields/paths';
+import { proposalOf } from '../fields/proposals';
+import { type Decisions, type Seen, useDecisions } from '../fields/useDecisions';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { cellStatusText, isRead } from './cellStatus';
 import { cellPath, type GridColumn } from './gridColumns';
-import { type LoadedPage, rowKey } from './tableQueries';
+import { type LoadedPage, rowKey } from '../records/tableQueries';
 
 export interface CellEdit {
   row: ReadRow;

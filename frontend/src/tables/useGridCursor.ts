@@ -4,8 +4,8 @@ import { useLayoutEffect, useRef, useState, type RefObject } from 'react';
 import type { RecordRow } from '../api/types';
 import { clamp, type Cursor, rangeOf, ROW } from './grid';
 import { FIRST } from './gridColumns';
-import { gridPosition } from './gridPosition';
-import { rowKey } from './tableQueries';
+import { gridPosition } from '../records/gridPosition';
+import { rowKey } from '../records/tableQueries';
 
 interface Options {
   table: string;

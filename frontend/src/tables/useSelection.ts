@@ -2,7 +2,7 @@
 
 import { useCallback, useRef, useState } from 'react';
 import type { RecordRow } from '../api/types';
-import { MAX_ROWS, rowKey } from './tableQueries';
+import { MAX_ROWS, rowKey } from '../records/tableQueries';
 
 export interface Selection {
   size: number;

@@ -4,7 +4,7 @@ import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useCallback, useMemo, useRef } from 'react';
 import type { RecordRow } from '../api/types';
 import { groupLines, type RowGroup, UNGROUPED } from './groupLines';
-import type { RowMarks } from './rowMarks';
+import type { RowMarks } from '../records/rowMarks';
 import {
   countMoved,
   dependsOnValues,
@@ -16,7 +16,7 @@ import {
   rowsQuery,
   tableKey,
   type TableRequest,
-} from './tableQueries';
+} from '../records/tableQueries';
 
 export interface TableRows {
   /** undefined: not loaded yet. */

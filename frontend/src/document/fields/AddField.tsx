@@ -7,13 +7,13 @@ import type { Extraction } from '../../api/types';
 import { Button } from '../../components/ui/Button';
 import { Input } from '../../components/ui/Input';
 import { t } from '../../shared/i18n';
-import { knownFieldsQuery } from '../documentPageQueries';
-import type { SchemaField } from '../schemaFields';
+import { knownFieldsQuery } from '../../fields/extractionQueries';
+import type { SchemaField } from '../../fields/schemaFields';
 import { pathIn } from '../unmapped/suggestedPaths';
-import { useWordPicker } from '../viewer/picking';
-import { parseEdited } from './fieldValue';
-import { pathLabel, schemaPath } from './labels';
-import { pathSteps, valueAt } from './paths';
+import { useWordPicker } from '../../viewer/picking';
+import { parseEdited } from '../../fields/fieldValue';
+import { pathLabel, schemaPath } from '../../fields/labels';
+import { pathSteps, valueAt } from '../../fields/paths';
 
 interface Props {
   extraction: Extraction;

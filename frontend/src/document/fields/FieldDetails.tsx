@@ -9,13 +9,13 @@ import { usePersonName } from '../../session/people';
 import { formatTime, visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
-import { placesQuery } from '../documentPageQueries';
-import type { SchemaField } from '../schemaFields';
-import { canBeBlank, describeEvidence, needsPerson } from './fieldStatus';
-import { type FieldRow, isStored, type Leaf } from './fieldTree';
-import { displayValue } from './fieldValue';
-import { pathLabel } from './labels';
-import { violationText } from './violationText';
+import { placesQuery } from '../../fields/extractionQueries';
+import type { SchemaField } from '../../fields/schemaFields';
+import { canBeBlank, describeEvidence, needsPerson } from '../../fields/fieldStatus';
+import { type FieldRow, isStored, type Leaf } from '../../fields/fieldTree';
+import { displayValue } from '../../fields/fieldValue';
+import { pathLabel } from '../../fields/labels';
+import { violationText } from '../../fields/violationText';
 
 const NEXT = { id: 'field.nextMatch', keys: 'm' } as const;
 

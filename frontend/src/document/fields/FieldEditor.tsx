@@ -4,9 +4,9 @@
 import { useLayoutEffect, useRef, useState } from 'react';
 import { cn } from '../../components/ui/cn';
 import { inputClass } from '../../components/ui/Input';
-import { useWordPicker } from '../viewer/picking';
+import { useWordPicker } from '../../viewer/picking';
 import { t } from '../../shared/i18n';
-import { editedText, parseEdited } from './fieldValue';
+import { editedText, parseEdited } from '../../fields/fieldValue';
 
 export interface Edited {
   edited: unknown;

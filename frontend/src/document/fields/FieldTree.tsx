@@ -14,7 +14,7 @@ import {
 import { t } from '../../shared/i18n';
 import type { Edited } from './FieldEditor';
 import { FieldTreeRow } from './FieldTreeRow';
-import { type FieldRow, isStored } from './fieldTree';
+import { type FieldRow, isStored } from '../../fields/fieldTree';
 
 const ROW = 32;
 

@@ -5,8 +5,8 @@ import { cn } from '../../components/ui/cn';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { type Edited, FieldEditor } from './FieldEditor';
-import { FieldState, FieldText } from './FieldState';
-import { type FieldRow, isStored } from './fieldTree';
+import { FieldState, FieldText } from '../../fields/FieldState';
+import { type FieldRow, isStored } from '../../fields/fieldTree';
 
 interface Props {
   id: string;

@@ -7,12 +7,12 @@ import { cn } from '../../components/ui/cn';
 import { Kbd } from '../../components/ui/Kbd';
 import { useCanWrite } from '../../session/role';
 import { t } from '../../shared/i18n';
-import { Question, type QuestionProps } from '../question/Question';
-import { FieldText } from './FieldState';
-import { needsPerson, statusLabel, statusText } from './fieldStatus';
-import type { FieldRow } from './fieldTree';
-import { pathLabel } from './labels';
-import { proposalOf } from './proposals';
+import { Question, type QuestionProps } from '../../question/Question';
+import { FieldText } from '../../fields/FieldState';
+import { needsPerson, statusLabel, statusText } from '../../fields/fieldStatus';
+import type { FieldRow } from '../../fields/fieldTree';
+import { pathLabel } from '../../fields/labels';
+import { proposalOf } from '../../fields/proposals';
 
 const MOST = 30;
 const KEYS = ['J', 'K'];

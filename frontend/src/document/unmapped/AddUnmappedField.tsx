@@ -7,10 +7,10 @@ import { Button } from '../../components/ui/Button';
 import { Input } from '../../components/ui/Input';
 import { visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
-import { knownFieldsQuery, schemaOfQuery } from '../documentPageQueries';
-import { pathSteps, valueAt } from '../fields/paths';
-import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
-import { schemaFields } from '../schemaFields';
+import { knownFieldsQuery, schemaOfQuery } from '../../fields/extractionQueries';
+import { pathSteps, valueAt } from '../../fields/paths';
+import { displayValue, editedText, parseEdited } from '../../fields/fieldValue';
+import { schemaFields } from '../../fields/schemaFields';
 import { suggestedPaths, valueFor } from './suggestedPaths';
 import type { Unmapped } from './unmappedItems';
 

@@ -1,7 +1,7 @@
 /** Suggested fields for unmapped text: empty fields of the schema and of other documents. */
 
-import type { SchemaField } from '../schemaFields';
-import { childName, pathSteps, valueAt } from '../fields/paths';
+import type { SchemaField } from '../../fields/schemaFields';
+import { childName, pathSteps, valueAt } from '../../fields/paths';
 import type { Unmapped } from './unmappedItems';
 
 export type ValueType = 'number' | 'day' | 'text' | 'boolean' | null;

@@ -1,7 +1,7 @@
 /** Numbers and dates on the pages that belong to no field. */
 
 import type { Box, UnmappedItem } from '../../api/types';
-import type { Mark } from '../fields/fieldTree';
+import type { Mark } from '../../fields/fieldTree';
 
 export type Kind = UnmappedItem['kind'];
 

@@ -1,0 +1,280 @@
+/** One question about a field: why it is asked, and the answers as buttons. In the inbox, on documents and beside tables. */
+
+import { Ban, CircleDashed, CircleHelp, MousePointerClick, Pencil } from 'lucide-react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import type { Extraction } from '../api/types';
+import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
+import { Input } from '../components/ui/Input';
+import { Kbd } from '../components/ui/Kbd';
+import { StatusPill } from '../components/ui/StatusPill';
+import { useCanWrite } from '../session/role';
+import { visibleText } from '../shared/format';
+import { t } from '../shared/i18n';
+import { useShortcut } from '../shared/shortcuts/useShortcut';
+import { canBeBlank, statusLabel, statusText } from '../fields/fieldStatus';
+import type { FieldRow } from '../fields/fieldTree';
+import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
+import { pathLabel } from '../fields/labels';
+import { ProposedValue } from '../fields/ProposedValue';
+import { proposalOf } from '../fields/proposals';
+import type { Decisions } from '../fields/useDecisions';
+import { violationText } from '../fields/violationText';
+import type { SchemaField } from '../fields/schemaFields';
+import { useWordPicker } from '../viewer/picking';
+import { answerReason, answerText, type CandidateAnswer } from './answers';
+
+const PICK = { id: 'question.pick', keys: 'p' } as const;
+const ABSENT = { id: 'question.absent', keys: 'n' } as const;
+const TYPE = { id: 'question.type', keys: 't' } as const;
+const DIGITS = ([1, 2, 3, 4, 5, 6, 7, 8, 9] as const).map(
+  (digit) => ({ id: `question.answer${digit}`, keys: String(digit) }) as const,
+);
+
+export interface QuestionProps {
+  extraction: Extraction;
+  field: FieldRow;
+  schema: readonly SchemaField[];
+  answers: readonly CandidateAnswer[];
+  decisions: Decisions;
+  /** The path that was decided: that of the field, or of the list or object that an agent proposes. */
+  onDecided: (path: string, saved: Promise<boolean>, value?: unknown) => void;
+  startMode?: Mode;
+  /** Take the focus: the first answer is one key away. */
+  takesFocus?: boolean;
+  /** At the right of the head. */
+  hint?: ReactNode;
+  /** A picture of the place. */
+  crop?: ReactNode;
+}
+
+const toolClass = 'px-1! font-normal text-muted-foreground aria-pressed:text-link';
+
+export type Mode = 'answers' | 'pick' | 'type';
+
+export function Question(props: QuestionProps) {
+  const { extraction, field, schema, answers, decisions, onDecided, startMode = 'answers', hint, crop } = props;
+  const { takesFocus = true } = props;
+  const canWrite = useCanWrite();
+  const leaf = field.kind === 'leaf' ? field : undefined;
+  const [mode, setMode] = useState<Mode>(startMode);
+  const { id } = extraction;
+  const { path } = field;
+  const label = pathLabel(path, schema);
+  const proposal = field.reason === 'proposal' ? proposalOf(extraction.proposals, path) : undefined;
+  const isWhole = proposal !== undefined && proposal.path !== path;
+  const hasEditor = leaf !== undefined && !isWhole;
+  const was = leaf?.value ?? null;
+
+  const write = (value: unknown, seen = was) => onDecided(path, decisions.write(id, path, value, { was: seen }), value);
+  const use = (answer: CandidateAnswer | undefined) => {
+    if (answer === undefined || !canWrite) return;
+    if (proposal !== undefined && (answer.code === 'proposed' || answer.code === 'current'))
+      onDecided(
+        proposal.path,
+        decisions.decideProposals(id, proposal.path, [proposal], answer.code === 'proposed'),
+        answer.code === 'proposed' && !isWhole ? answer.value : undefined,
+      );
+    else if (was !== null && answer.value === was) onDecided(path, decisions.confirm(id, path, { was }));
+    else write(answer.value);
+  };
+  const isBlankable = leaf !== undefined && canBeBlank(field as never, leaf.value);
+
+  useShortcut(PICK, () => setMode('pick'), hasEditor && canWrite);
+  useShortcut(ABSENT, () => write(null), isBlankable && canWrite);
+  useShortcut(TYPE, () => setMode('type'), hasEditor && canWrite);
+  for (const [index, shortcut] of DIGITS.entries())
+    useShortcut(shortcut, () => use(answers[index]), index < answers.length);
+
+  const first = useRef<HTMLButtonElement>(null);
+  const isReady = answers.length > 0;
+  useEffect(() => {
+    if (mode === 'answers' && takesFocus) first.current?.focus({ preventScroll: true });
+  }, [mode, takesFocus, isReady]);
+  return (
+    <section
+      className="rounded-lg border border-need-line bg-background p-3 shadow-sm"
+      aria-label={t('inbox.question', { field: label })}>
+      <div className="flex items-center gap-2">
+        <h2 className="min-w-0 truncate text-sm font-semibold" title={visibleText(path)}>
+          {label}
+        </h2>
+        {field.status !== undefined && (
+          <StatusPill tone="need" icon={field.reason === 'missing' ? CircleDashed : CircleHelp}>
+            {statusLabel({ status: field.status, reason: field.reason })}
+          </StatusPill>
+        )}
+        <span className="flex-1" />
+        <span className="text-xs text-muted-foreground">{hint}</span>
+      </div>
+      <Why field={field} schema={schema} count={answers.length} />
+      {proposal !== undefined && isWhole && <ProposedValue proposal={proposal} path={path} schema={schema} />}
+      {crop}
+      <div className="mt-2 flex flex-col gap-1.5">
+        {answers.map((answer, index) => (
+          <button
+            key={`${answer.code} ${JSON.stringify(answer.value)}`}
+            ref={index === 0 ? first : undefined}
+            type="button"
+            disabled={!canWrite}
+            aria-keyshortcuts={String(index + 1)}
+            onClick={() => use(answer)}
+            className={cn(
+              'flex min-h-8 items-center gap-2 rounded-md border px-2.5 py-1 text-left max-sm:min-h-15',
+              index === 0
+                ? 'border-transparent bg-primary text-primary-foreground hover:bg-primary-hover disabled:bg-muted disabled:text-muted-foreground'
+                : 'border-input bg-background hover:bg-hover disabled:text-faint',
+            )}>
+            <Kbd onPrimary={index === 0}>{String(index + 1)}</Kbd>
+            <span className="font-medium wrap-anywhere">{answerText(answer, field)}</span>
+            <span className={cn('min-w-0 flex-1 text-xs', index > 0 && 'text-muted-foreground')}>
+              {answerReason(answer)}
+            </span>
+            {index === 0 && <Kbd onPrimary>↵</Kbd>}
+          </button>
+        ))}
+        {leaf === undefined && proposal === undefined && (
+          <Button
+            kind="main"
+            size="md"
+            autoFocus={takesFocus}
+            disabled={!canWrite}
+            onClick={() => onDecided(path, decisions.confirm(id, path))}>
+            {t('fields.keep')}
+          </Button>
+        )}
+      </div>
+      {mode === 'type' && hasEditor && (
+        <Editor
+          label={label}
+          value={was}
+          onSave={(text, seen) => write(parseEdited(text, leaf.value, leaf.field?.type), seen)}
+          onClose={() => setMode('answers')}
+        />
+      )}
+      {mode === 'pick' && hasEditor && (
+        <>
+          <Picker onPick={(text) => write(parseEdited(text, leaf.value, leaf.field?.type))} />
+          <p className="mt-2 text-link" role="status">
+            {t('inbox.pickHint')}
+          </p>
+        </>
+      )}
+      {hasEditor && (
+        <div className="-mx-1 mt-2 flex flex-wrap gap-x-2 max-sm:[&>button]:min-h-11">
+          <Button
+            kind="quiet"
+            className={toolClass}
+            icon={MousePointerClick}
+            keys="P"
+            disabled={!canWrite}
+            aria-pressed={mode === 'pick'}
+            onClick={() => setMode(mode === 'pick' ? 'answers' : 'pick')}>
+            {t('inbox.pick')}
+          </Button>
+          {isBlankable && (
+            <Button
+              kind="quiet"
+              className={toolClass}
+              icon={Ban}
+              keys="N"
+              disabled={!canWrite}
+              onClick={() => write(null)}>
+              {t('fields.notInDocument')}
+            </Button>
+          )}
+          <Button
+            kind="quiet"
+            className={toolClass}
+            icon={Pencil}
+            keys="T"
+            disabled={!canWrite}
+            onClick={() => setMode('type')}>
+            {t('inbox.type')}
+          </Button>
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Why it is asked; what the schema or a rule says against the value; what the page prints. */
+function Why({ field, schema, count }: { field: FieldRow; schema: readonly SchemaField[]; count: number }) {
+  if (field.status === undefined) return null;
+  const leaf = field.kind === 'leaf' ? field : undefined;
+  const errors = field.reason === 'missing' ? [] : field.errors.map((one) => violationText(one, schema));
+  const why =
+    field.reason === 'missing'
+      ? count === 0
+        ? t('inbox.noAnswer')
+        : t('inbox.missing', { count })
+      : errors.length > 0
+        ? ''
+        : statusText({ status: field.status, reason: field.reason }, leaf?.evidence, leaf?.confidence);
+  const quote = leaf?.evidence?.quote;
+  return (
+    <p className="mt-1 text-muted-foreground wrap-anywhere">
+      {why !== '' && <span className="text-foreground">{/[.?!]$/.test(why) ? why : `${why}.`}</span>}{' '}
+      {errors.map((error) => (
+        <span key={error} className="block text-foreground">
+          {error}
+        </span>
+      ))}
+      {quote ? t('inbox.prints', { page: leaf?.evidence?.page, quote: visibleText(quote) }) : null}
+    </p>
+  );
+}
+
+interface EditorProps {
+  label: string;
+  value: unknown;
+  /** `seen`: the value when the person began to type. */
+  onSave: (text: string, seen: unknown) => void;
+  onClose: () => void;
+}
+
+/** A click on a word of the page, or a box drawn there, fills in the text. */
+function Editor({ label, value, onSave, onClose }: EditorProps) {
+  const [seen] = useState(value);
+  const [text, setText] = useState(() => editedText(value));
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.select(), []);
+  useWordPicker((words, isMore) => {
+    setText((before) => (isMore && before !== '' ? `${before} ${words}` : words));
+    input.current?.focus();
+  });
+  return (
+    <form
+      className="mt-2 flex flex-wrap gap-2"
+      data-typing
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (text !== '') onSave(text, seen);
+      }}>
+      <Input
+        ref={input}
+        className="w-auto! min-w-0 flex-1"
+        autoFocus
+        aria-label={t('fields.valueOf', { field: label })}
+        value={text}
+        spellCheck={false}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => event.key === 'Escape' && onClose()}
+      />
+      <Button kind="main" size="md" type="submit" disabled={text === ''}>
+        {t('common.save')}
+      </Button>
+      {JSON.stringify(value) !== JSON.stringify(seen) && (
+        <p className="w-full text-need" role="status">
+          {t('inbox.someoneChanged', { value: displayValue(value) || t('fields.nothing') })}
+        </p>
+      )}
+    </form>
+  );
+}
+
+/** A click on a word of the page answers the question. */
+function Picker({ onPick }: { onPick: (text: string) => void }) {
+  useWordPicker((words) => onPick(words));
+  return null;
+}
