@@ -105,6 +105,31 @@ def service(home: Path, base_url: str, *arguments: str, **settings: str) -> Iter
         yield Service(home, address, database, made)
 
 
+class Workers:
+    """Two worker processes, of `fieldmark worker` or another command of Python. `kill` kills one of them, and starts
+    another."""
+
+    def __init__(self, stack: contextlib.ExitStack, environment: dict[str, str], *command: str) -> None:
+        self._stack, self._environment = stack, environment
+        self._command = command or ("-c", "from fieldmark.cli import main; main()", "worker")
+        self.processes = [self._start() for _ in range(2)]
+
+    def _start(self) -> Any:
+        return self._stack.enter_context(child(*self._command, **self._environment))
+
+    def kill(self) -> None:
+        at = random.randrange(len(self.processes))
+        victim = psutil.Process(self.processes[at].pid)
+        for process in (victim, *victim.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self.processes[at] = self._start()
+
+    def memory(self) -> float:
+        """Return the memory of the worker processes without their children, in megabytes."""
+        return sum(psutil.Process(one.pid).memory_full_info().pss for one in self.processes) / 1e6
+
+
 def wait_for(address: str) -> None:
     until = time.monotonic() + START_SECONDS
     with httpx.Client() as http:

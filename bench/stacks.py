@@ -18,19 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import psycopg
 from psycopg.rows import dict_row
 
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.server import OfflineModel
 from page_site import make_pdf
-from processes import child, restore_signals, service, time_limit
+from processes import Workers, restore_signals, service, time_limit
 
 COLUMNS = [{"name": "invoice_number"}, {"name": "vendor"}, {"name": "date", "type": "date"},
            {"name": "total", "type": "number"}]  # fmt: skip
 UPLOADS_AT_ONCE = 8
-WORKER = ("-c", "from fieldmark.cli import main; main()", "worker")
 
 
 def page(number: int) -> bytes:
@@ -41,29 +39,6 @@ def page(number: int) -> bytes:
         f"Total: {number}.50 EUR",
     ]
     return make_pdf([lines])
-
-
-class Workers:
-    """Two worker processes. `kill` kills one of them, and starts another."""
-
-    def __init__(self, stack: contextlib.ExitStack, environment: dict[str, str]) -> None:
-        self._stack, self._environment = stack, environment
-        self.processes = [self._start() for _ in range(2)]
-
-    def _start(self) -> Any:
-        return self._stack.enter_context(child(*WORKER, **self._environment))
-
-    def kill(self) -> None:
-        at = random.randrange(len(self.processes))
-        victim = psutil.Process(self.processes[at].pid)
-        for process in (victim, *victim.children(recursive=True)):
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        self.processes[at] = self._start()
-
-    def memory(self) -> float:
-        """Return the memory of the worker processes without their children, in megabytes."""
-        return sum(psutil.Process(one.pid).memory_full_info().pss for one in self.processes) / 1e6
 
 
 async def upload_all(http: httpx.AsyncClient, stack_id: str, count: int) -> None:

@@ -29,8 +29,8 @@ class ObjectServer:
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     # Statuses of the next answers.
     fail_next: list[int] = field(default_factory=list)
-    # The next downloads end after so many bytes, without the rest.
-    cut_after: list[int] = field(default_factory=list)
+    # The next downloads of an object end after so many bytes, without the rest.
+    cut_after: dict[str, list[int]] = field(default_factory=dict)
     # Downloads of these objects get no answer for so long, or this status.
     hangs: dict[str, float] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
@@ -115,6 +115,10 @@ class _Handler(BaseHTTPRequestHandler):
             start, end = int(found[1]), min(int(found[2] or len(content)), len(content) - 1)
             status, part = 206, content[start : end + 1]
             headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
+        headers["Content-Length"] = str(len(part))
+        if self.command == "GET" and (cuts := self.server_state.cut_after.get(key)):
+            part = part[: cuts.pop(0)]
+            self.close_connection = True
         self._send(status, headers, part)
 
     def _list(self) -> None:
@@ -172,9 +176,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        if self.server_state.cut_after and status in (200, 206) and len(body) > 1000:
-            body = body[: self.server_state.cut_after.pop(0)]
-            self.close_connection = True
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:

@@ -220,7 +220,7 @@ async def test_a_worker_that_dies_between_upload_and_record_neither_loses_nor_do
                 looking = asyncio.create_task(first.look_at(due))
 
                 async def is_uploaded() -> bool:
-                    return len(await documents(server.http)) == 1
+                    return len(await documents(server.http)) > 0
 
                 await until(is_uploaded)
                 looking.cancel()
@@ -297,12 +297,12 @@ def failures(source: dict[str, Any]) -> list[tuple[str, str, int]]:
 
 async def test_an_object_that_fails_holds_up_no_other_and_is_tried_again_until_it_is_abandoned(serve, bucket, clone):
     bucket.objects = {f"{n}.txt": b"Total: %d\n" % n * 500 for n in range(4)}
-    bucket.cut_after, bucket.refused = [2000], {"1.txt": 403}
+    bucket.cut_after, bucket.refused = {"0.txt": [2000]}, {"1.txt": 403}
     async with serve(with_worker=False, **LOOPBACK) as server:
         await add(server.http, of_bucket(bucket))
         async with intakes(server, 1) as (intake,):
             source = await look(intake, server)
-            assert failures(source) == [("1.txt", "credentials_refused", 1), ("0.txt", "unreachable", 1)]
+            assert sorted(failures(source)) == [("0.txt", "unreachable", 1), ("1.txt", "credentials_refused", 1)]
             assert (source["taken"], source["retrying"], source["failed"], source["error_code"]) == (2, 2, 0, None)
             assert source["checked_at"] and all(one["due_at"] for one in source["failures"])
             for attempt in range(2, 11):

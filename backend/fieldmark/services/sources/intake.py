@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -55,6 +56,9 @@ _BUCKET_PAUSE: Final = timedelta(minutes=5)
 _MAX_PAUSE: Final = timedelta(hours=1)
 _AT_ONCE: Final = 2
 _MOST_TAKEN: Final = 50
+_OBJECTS_AT_ONCE: Final = 4
+"""Downloads mostly wait for the storage. The pool of connections is shared with requests."""
+
 _MAX_ATTACHMENTS: Final = 100
 _SECONDS: Final = 30.0
 """After this time no further object is started: the next look goes on."""
@@ -205,10 +209,13 @@ class Intake:
         bucket = Bucket(source.address, source.username, source.secret, self._allowed)
 
         async def take(name: str, etag: str) -> SeenObject | None:
-            if not await bucket.download(name, etag, folder / "object", self._max_bytes):
-                return None
-            filename = PurePosixPath(name).name
-            await self._upload(look, folder / "object", filename, f"{name} {etag}", {"object": name})
+            filename, file = PurePosixPath(name).name, folder / secrets.token_hex(8)
+            try:
+                if not await bucket.download(name, etag, file, self._max_bytes):
+                    return None
+                await self._upload(look, file, filename, f"{name} {etag}", {"object": name})
+            finally:
+                file.unlink(missing_ok=True)
             return SeenObject(name, etag, None, filename)
 
         is_complete = await self._take_new_objects(look, bucket, take)
@@ -222,23 +229,36 @@ class Intake:
             if not look.may_go_on():
                 return False
             page, has_more = await bucket.list_objects(source.folder, position)
-            seen: list[SeenObject] = []
+            wanted: list[FailedObject] = []
+            skipped: list[SeenObject] = []
             for found in await self._new_objects(source, page):
                 if (reason := self._skip_reason(found)) is not None:
-                    seen.append(SeenObject(found.name, found.etag, reason))
-                    continue
+                    skipped.append(SeenObject(found.name, found.etag, reason))
+                else:
+                    wanted.append(FailedObject(found.name, found.etag))
+            if skipped:
+                await self._record(look, skipped, position)
+            while wanted:
                 if not look.may_go_on():
-                    await self._record(look, seen, position)
                     return False
-                seen += await self._try(look, FailedObject(found.name, found.etag), take) or []
-                position = found.name
-                await self._record(look, seen, position)
-                seen = []
+                several = wanted[: min(_OBJECTS_AT_ONCE, look.left)]
+                del wanted[: len(several)]
+                await self._try_several(look, several, take)
+                position = several[-1].name
             if page:
                 position = page[-1].name
             # (Also after an empty page: the next listing starts from the first name.)
-            await self._record(look, seen, position if has_more else None)
+            await self._record(look, [], position if has_more else None)
         return True
+
+    async def _try_several(self, look: _Look, several: Sequence[FailedObject], take: _Take) -> None:
+        """Take objects at once, and record them. A refusal that concerns them all is raised afterwards."""
+        results = await asyncio.gather(*(self._try(look, one, take) for one in several), return_exceptions=True)
+        seen = [one for result in results if isinstance(result, list) for one in result]
+        refusal = next((one for one in results if isinstance(one, BaseException)), None)
+        await self._record(look, seen, several[-1].name if refusal is None else look.position)
+        if refusal is not None:
+            raise refusal
 
     async def _try(self, look: _Look, found: FailedObject, take: _Take) -> list[SeenObject] | None:
         """Take an object. Return what is to be recorded: nothing if it is gone, None if that failed, which is recorded,
