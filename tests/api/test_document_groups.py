@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from answers import assert_problem
 from members import create_org, new_member
 
 from encrypted_files import NEW_PDF
-from extraction_case import sql
+from extraction_case import sql, until
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +72,48 @@ async def test_similar_documents_are_one_group_with_columns_and_a_preview(serve,
             "documents": 2,
         }
         assert (first["columns"], first["rows"], second["table"]) == ([], [], None)
+
+
+async def test_a_group_has_what_a_rule_says_of_its_documents(serve):
+    async with serve() as server:
+        org = server.scope.org_id
+        stack = (await server.http.post("/api/stacks", json={"name": "Scans"})).json()["id"]
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        schema_id = (await server.http.post("/api/schemas", json={"name": "Receipts", "schema": schema})).json()["id"]
+        rules = [
+            {"filename": "scan*", "stack_id": stack},
+            {"sender": "@vendor.example", "schema_id": schema_id},
+            {"document_type": "receipt", "schema_id": schema_id},
+        ]
+        path = f"/api/organisations/{org}/upload_rules"
+        (await server.http.put(path, json={"items": rules})).raise_for_status()
+        mail = "From: b@vendor.example\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
+        mail += "--x\r\nContent-Type: text/plain; name=n1.txt\r\nContent-Disposition: attachment; filename=n1.txt\r\n\r\n"
+        mail += f"{NOTE.format(1)}\r\n--x--\r\n"
+        files = {"scan.txt": RECEIPTS[0], "a.txt": RECEIPTS[1], "b.txt": RECEIPTS[2], "n2.txt": NOTE.format(2), "m.eml": mail}
+        ids = []
+        for name, text in files.items():
+            sent = {"file": (name, text.encode())}
+            made = await server.http.post("/api/documents", files=sent, params={"auto_create": "false"})
+            ids.append(made.json()["id"])
+            await server.wait_until_read(ids[-1])
+
+        async def all_are_read() -> Any:
+            found = (await server.http.post("/api/documents/groups", json={"document_ids": ids})).json()
+            return found if not found["reading"] else None
+
+        found = await until(all_are_read)
+        listed = (await server.get("documents"))["items"]
+        name_of = {one["id"]: one["filename"] for one in listed}
+        by_schema = {"schema_id": schema_id, "stack_id": None, "name": "Receipts"}
+        by_name = {"schema_id": None, "stack_id": stack, "name": "Scans"}
+        assert {tuple(name_of[one] for one in group["document_ids"]): group["rule"] for group in found["groups"]} == {
+            ("a.txt", "b.txt"): by_schema,
+            ("scan.txt",): by_name,
+            ("n1.txt",): by_schema,
+            ("n2.txt",): None,
+            ("m.eml",): by_schema,
+        }
 
 
 async def test_documents_of_others_are_left_out_and_a_key_needs_both_scopes(serve):

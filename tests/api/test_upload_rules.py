@@ -87,7 +87,7 @@ async def test_no_rule_applies_to_a_document_whose_uploader_said_what_it_becomes
         stored = (await server.http.post("/api/schemas", json={"name": "Invoices", "schema": SCHEMA})).json()
         stack = (await server.http.post("/api/stacks", json={"name": "Mine"})).json()
         await set_rules(server.http, server.scope.org_id, {"filename": "*", "schema_id": stored["id"]})
-        for options in ({"stack_id": stack["id"]}, {"extract": ""}):
+        for options in ({"stack_id": stack["id"]}, {"extract": ""}, {"auto_create": "false"}):
             answer = await server.http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")}, params=options)
             await server.wait_until_read(answer.json()["id"])
         runs = (await server.get("runs"))["items"]

@@ -86,6 +86,32 @@ async def test_receipts_become_one_table_in_two_clicks(serve, browsing, tmp_path
         await until(lambda: progress(server, stack["id"], 4))
 
 
+async def test_a_rule_suggests_where_a_dropped_file_belongs_and_the_person_decides(serve, browsing, tmp_path):
+    files = write_files(tmp_path, r1=RECEIPT.format("Corner", 1), n1=NOTE.format(1))
+    async with serve(answer_offline) as server, browsing(server) as window:
+        page = window.page
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        stored = (await server.http.post("/api/schemas", json={"name": "Purchases", "schema": schema})).json()
+        rules = {"items": [{"filename": "*", "schema_id": stored["id"]}]}
+        path = f"/api/organisations/{server.scope.org_id}/upload_rules"
+        (await server.http.put(path, json=rules)).raise_for_status()
+        await window.open("/home")
+        panel = await add(page, files)
+        receipt = panel.get_by_role("group", name=label("adding.kinds.receipt", count=1))
+        note = panel.get_by_role("group", name=label("adding.kinds.document", count=1))
+        for group in (receipt, note):
+            await group.get_by_text(label("adding.byRule", name="Purchases")).wait_for()
+            assert await group.get_by_role("combobox").inner_text() == "Purchases"
+        assert (await server.get("runs"))["items"] == []
+        await note.get_by_role("combobox").click()
+        await page.get_by_role("option", name=label("adding.onlyStore")).click()
+        await panel.get_by_role("button", name=label("adding.read", count=1)).click()
+        await panel.wait_for(state="detached")
+        (run,) = (await server.get("runs"))["items"]
+        assert (await server.extraction(run["extraction_id"]))["schema_revid"] == stored["schema_revid"]
+        assert (await server.get(f"documents/{run['document_id']}"))["filename"] == "r1.txt"
+
+
 async def progress(server: Any, stack_id: str, done: int) -> bool:
     return (await server.get(f"stacks/{stack_id}"))["progress"]["done"] == done
 

@@ -274,7 +274,8 @@ AutoCreate = Annotated[
     bool | None,
     Query(
         description="Whether an agent suggests a schema, a prompt and an extraction when the document is read. "
-        "Default: the organisation's setting. A key needs runs:write for it.",
+        "Default: by the organisation's rules and its setting. false: it is only stored. A key needs runs:write for "
+        "true.",
     ),
 ]
 

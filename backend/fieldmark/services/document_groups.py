@@ -1,4 +1,5 @@
-"""Groups new documents by likeness: one table for documents that look alike, with a preview of its rows."""
+"""Groups new documents by likeness: one table for documents that look alike, with a preview of its rows. What a rule of
+the organisation says of them comes first."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ from fieldmark.services.fair_share import run_queued
 from fieldmark.services.labelled_fields import document_type, likeness, read_fields
 from fieldmark.services.suggested_columns import SAMPLES, suggest_columns
 from fieldmark.stores import document_groups as store
-from fieldmark.stores import documents, schema_changes
+from fieldmark.services.upload_targets import find_rule
+from fieldmark.stores import documents, schema_changes, stacks, upload_rules
 from fieldmark.stores.document_groups import GroupedDocument, KnownTable
+from fieldmark.stores.documents import FirstPage
+from fieldmark.stores.library import schemas
+from fieldmark.stores.upload_rules import UploadRule
 
 _MAX_COLUMNS: Final = 9
 _SHOWN_ROWS: Final = 3
@@ -38,6 +43,14 @@ class TableLike(BaseModel):
     documents: int = Field(description="The number of documents in it.")
 
 
+class RuleTarget(BaseModel):
+    """What a rule of the organisation says that documents become: an extraction under a schema, or rows of a stack."""
+
+    schema_id: UUID | None
+    stack_id: UUID | None
+    name: str = Field(description="The name of either.")
+
+
 class PreviewRow(BaseModel):
     """A document, with the values of the suggested columns that fixed rules found."""
 
@@ -53,6 +66,7 @@ class DocumentGroup(BaseModel):
     title: str | None = Field(description="The heading that most of them share, such as `Delivery note`.")
     document_ids: list[UUID]
     pages: int
+    rule: RuleTarget | None = Field(description="From the first rule that matches each of them. null: none does.")
     table: TableLike | None = Field(description="The table that they fit into. null: they are of a new kind.")
     columns: list[ColumnDefinition] = Field(description="Suggested for a new table, by fixed rules, without a model.")
     rows: list[PreviewRow] = Field(description="The first documents under these columns.")
@@ -98,7 +112,9 @@ async def group(database: Database, scope: Scope, document_ids: Sequence[UUID]) 
         tables = await store.known_tables(conn, scope.org_id)
         samples = await documents.first_texts(conn, [one for table in tables for one in table.sample_ids])
         cost = await schema_changes.average_cost(conn, scope.org_id, None)
-    found = await run_queued(scope.org_id, _group, readable, texts, tables, samples)
+        rules = await _rules(conn, scope.org_id)
+        pages = await documents.first_pages(conn, [one.id for one in readable]) if rules else {}
+    found = await run_queued(scope.org_id, _group, readable, texts, tables, samples, rules, pages)
     async with database.as_user(scope) as conn:
         for one in found:
             one.estimated_cost_usd = await _cost(conn, scope, one, None if cost is None else float(cost))
@@ -125,10 +141,26 @@ async def group(database: Database, scope: Scope, document_ids: Sequence[UUID]) 
     )
 
 
+async def _rules(conn: Connection, org_id: UUID) -> dict[UploadRule, RuleTarget]:
+    """Return the rules of an organisation in their order, with their targets."""
+    rules = await upload_rules.of_organisation(conn, org_id)
+    found = await schemas.find_many(conn, [rule.schema_id for rule in rules if rule.schema_id is not None])
+    names: dict[UUID | None, str] = {one.id: one.name for one in found}
+    for rule in rules:
+        if rule.stack_id is not None and (stack := await stacks.find(conn, rule.stack_id)) is not None:
+            names[stack.id] = stack.name
+    return {
+        rule: RuleTarget(schema_id=rule.schema_id, stack_id=rule.stack_id, name=names[rule.stack_id or rule.schema_id])
+        for rule in rules
+        if (rule.stack_id or rule.schema_id) in names
+    }
+
+
 async def _cost(conn: Connection, scope: Scope, found: DocumentGroup, general: float | None) -> float | None:
     cost = general
-    if found.table is not None:
-        known = await schema_changes.average_cost(conn, scope.org_id, found.table.schema_id)
+    schema_id = found.rule.schema_id if found.rule is not None else found.table.schema_id if found.table else None
+    if schema_id is not None:
+        known = await schema_changes.average_cost(conn, scope.org_id, schema_id)
         cost = general if known is None else float(known)
     return None if cost is None else cost * len(found.document_ids)
 
@@ -138,20 +170,32 @@ def _group(
     texts: Mapping[UUID, str],
     tables: Sequence[KnownTable],
     samples: Mapping[UUID, str],
+    rules: Mapping[UploadRule, RuleTarget],
+    pages: Mapping[UUID, FirstPage],
 ) -> list[DocumentGroup]:
-    members: list[tuple[Likeness, list[GroupedDocument]]] = []
+    members: list[tuple[Likeness, RuleTarget | None, list[GroupedDocument]]] = []
     for row in rows:
-        own = likeness(texts.get(row.id, ""))
-        alike = next((group for other, group in members if own.is_like(other)), None)
+        own, rule = likeness(texts.get(row.id, "")), _find_rule(row, rules, pages)
+        alike = next((group for other, its, group in members if its == rule and own.is_like(other)), None)
         if alike is None:
-            members.append((own, [row]))
+            members.append((own, rule, [row]))
         else:
             alike.append(row)
-    members.sort(key=lambda member: -len(member[1]))
+    members.sort(key=lambda member: -len(member[2]))
     return [
-        _describe(own, group, texts, next((one for one in tables if _fits(own, one, samples)), None))
-        for own, group in members
+        _describe(own, rule, group, texts, next((one for one in tables if _fits(own, one, samples)), None))
+        for own, rule, group in members
     ]
+
+
+def _find_rule(
+    row: GroupedDocument, rules: Mapping[UploadRule, RuleTarget], pages: Mapping[UUID, FirstPage]
+) -> RuleTarget | None:
+    page = pages.get(row.id, FirstPage("", ""))
+    rule = find_rule(
+        list(rules), filename=row.filename, media_type=row.media_type, text=page.text, outer_text=page.outer_text
+    )
+    return None if rule is None else rules[rule]
 
 
 def _fits(own: Likeness, table: KnownTable, samples: Mapping[UUID, str]) -> bool:
@@ -175,7 +219,11 @@ def _shared_title(texts: Sequence[str]) -> str | None:
 
 
 def _describe(
-    own: Likeness, rows: Sequence[GroupedDocument], texts: Mapping[UUID, str], table: KnownTable | None
+    own: Likeness,
+    rule: RuleTarget | None,
+    rows: Sequence[GroupedDocument],
+    texts: Mapping[UUID, str],
+    table: KnownTable | None,
 ) -> DocumentGroup:
     columns: list[ColumnDefinition] = []
     preview: list[PreviewRow] = []
@@ -197,6 +245,7 @@ def _describe(
         title=_shared_title([texts.get(row.id, "") for row in rows]),
         document_ids=[row.id for row in rows],
         pages=sum(row.page_count or 0 for row in rows),
+        rule=rule,
         table=None
         if table is None
         else TableLike(

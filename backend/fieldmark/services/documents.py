@@ -43,7 +43,6 @@ from pagewords.errors import OverLimit, PasswordProtected, Unreadable
 from pagewords.pages import DocumentContent, EnclosedFile, Limits
 from pagewords.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from pagewords.sandbox import file_size, read_file, unlock_file
-from pagewords.sniff import EML, MSG, ZIP
 
 log = structlog.get_logger()
 
@@ -99,8 +98,8 @@ class DocumentService:
         `extraction`: also extract it once it is read, and the files inside it. `then` is called in the transaction
         that creates the document. Raise TooLarge, QuotaExceeded, QueueFull, NotFound for the stack.
 
-        `auto_create`: whether an agent suggests a schema when the document is read; None takes the organisation's
-        setting.
+        `auto_create`: whether an agent suggests a schema when the document is read. None: by the organisation's rules
+        and its setting.
 
         If a `password` unlocks the file, an unprotected copy is stored next to the original; the password is not
         stored. With a wrong password the reading fails with the code `password`; `queue_reading_with_password` retries.
@@ -288,7 +287,7 @@ class DocumentService:
                 return
             children = await self._store_enclosed(scope, reading.enclosed)
         mismatches = await run_queued(scope.org_id, einvoices.find_mismatches, reading.pages)
-        rule = await self._find_rule(scope, document, reading, containers)
+        rule = await self._find_rule(scope, document, reading)
         async with self._database.as_user(scope) as conn:
             # The outermost document is locked first, as a deletion does.
             if not await documents.lock(conn, root_id) or await documents.start_reading(conn, document_id) is None:
@@ -312,20 +311,22 @@ class DocumentService:
                 )
                 await documents.replace_warnings(conn, document_id, [*warnings, *reading.warnings])
 
-    async def _find_rule(
-        self, scope: Scope, document: DocumentRow, reading: DocumentContent, containers: Sequence[UUID]
-    ) -> UploadRule | None:
+    async def _find_rule(self, scope: Scope, document: DocumentRow, reading: DocumentContent) -> UploadRule | None:
         """Return the rule of the organisation for a document whose uploader has not said what it becomes."""
-        if reading.media_type == ZIP:  # its files have rules of their own
-            return None
         async with self._database.as_user(scope) as conn:
             rules = await upload_rules.of_organisation(conn, scope.org_id)
             if not rules or await documents.has_target(conn, document.id):
                 return None
-            mails = [await documents.page(conn, one, 1) for one in containers]
-        own = reading.pages[0].text if reading.pages else ""
-        mail = own if reading.media_type in (EML, MSG) else next((page.text for page in mails if page), "")
-        return await upload_targets.find_rule(rules, scope.org_id, text=own, filename=document.filename, mail_text=mail)
+            stored = (await documents.first_pages(conn, [document.id])).get(document.id)
+        return await run_queued(
+            scope.org_id,
+            upload_targets.find_rule,
+            rules,
+            filename=document.filename,
+            media_type=reading.media_type,
+            text=reading.pages[0].text if reading.pages else "",
+            outer_text=stored.outer_text if stored else "",
+        )
 
     async def _store_enclosed(self, scope: Scope, enclosed: Sequence[EnclosedFile]) -> list[NewChildDocument]:
         """Store the files inside a document. If the worker dies before their documents are created,

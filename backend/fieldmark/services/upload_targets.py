@@ -12,13 +12,13 @@ from fieldmark.domain.ids import as_uuid
 from fieldmark.errors import Conflict, NotFound
 from fieldmark.identity.scope import Scope
 from fieldmark.services.extraction_sources import find_revid
-from fieldmark.services.fair_share import run_queued
 from fieldmark.services.labelled_fields import document_type
 from fieldmark.stores import documents, stacks
 from fieldmark.stores.documents import RequestedExtraction
 from fieldmark.stores.library import schemas
 from fieldmark.stores.stacks import StackRow
 from fieldmark.stores.upload_rules import UploadRule
+from pagewords.sniff import EML, MSG, ZIP
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,17 @@ async def find_stack(conn: Connection, scope: Scope, name: str) -> StackRow | No
     return None if some_id is None else await stacks.find(conn, some_id)
 
 
-async def find_rule(
-    rules: Sequence[UploadRule], org_id: UUID, *, text: str, filename: str, mail_text: str
+def find_rule(
+    rules: Sequence[UploadRule], *, filename: str, media_type: str | None, text: str, outer_text: str
 ) -> UploadRule | None:
-    """Return the first rule that a document matches. `text`: its first page; `mail_text`: the first page of the mail
-    that it is or is in, which names the sender; empty: none."""
-    kind = await run_queued(org_id, document_type, text)
-    sender = next((line[5:] for line in mail_text.splitlines() if line.startswith("From:")), "")
-    return next((rule for rule in rules if rule.matches(kind[0], filename, sender)), None)
+    """Return the first rule that a document matches. `text`: its first page; `outer_text`: that of the document around
+    it, or empty. A mail names the sender there."""
+    if not rules or media_type == ZIP:  # its files have rules of their own
+        return None
+    mail = text if media_type in (EML, MSG) else outer_text
+    sender = next((line[5:] for line in mail.splitlines() if line.startswith("From:")), "")
+    kind, _ = document_type(text)
+    return next((rule for rule in rules if rule.matches(kind, filename, sender)), None)
 
 
 async def apply_rule(conn: Connection, scope: Scope, document_id: UUID, rule: UploadRule) -> None:

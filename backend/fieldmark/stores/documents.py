@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Annotated, Any, LiteralString
+from typing import Annotated, Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -143,10 +143,12 @@ async def add(
 
 
 async def has_target(conn: Connection, document_id: UUID) -> bool:
-    """Return whether it has been said what a document becomes: an extraction, or a row of a stack's table."""
+    """Return whether it has been said what a document becomes: an extraction, a row of a stack's table, a suggestion,
+    or nothing yet (`auto_create` is false)."""
     return await value_of(
         conn,
-        """select extract_when_read or exists (select from public.stack_documents where document_id = d.id)
+        """select auto_create is not null or extract_when_read
+             or exists (select from public.stack_documents where document_id = d.id)
              or exists (select from public.extractions where document_id = d.id)
            from public.documents as d where id = %s""",
         (document_id,),
@@ -575,6 +577,31 @@ async def first_texts(conn: Connection, document_ids: Sequence[UUID]) -> dict[UU
         (list(document_ids),),
     )
     return {row["document_id"]: row["text"] async for row in cursor}
+
+
+class FirstPage(NamedTuple):
+    """The text of a document's first page, and that of the nearest document around it that has pages, or empty."""
+
+    text: str
+    outer_text: str
+
+
+async def first_pages(conn: Connection, document_ids: Sequence[UUID]) -> dict[UUID, FirstPage]:
+    """Return the texts by which rules for uploads find their documents. Documents that are gone are left out."""
+    cursor = await conn.execute(
+        """with recursive around as (
+             select id, id as at, 0 as depth from public.documents where id = any (%s)
+             union all
+             select a.id, d.parent_document_id, a.depth + 1 from around as a
+             join public.documents as d on d.id = a.at where d.parent_document_id is not null)
+           select a.id, coalesce(min(left(p.text, 20000)) filter (where a.depth = 0), '') as text,
+             coalesce((array_agg(left(p.text, 20000) order by a.depth)
+               filter (where a.depth > 0 and p.text is not null))[1], '') as outer_text
+           from around as a left join public.document_pages as p on p.document_id = a.at and p.number = 1
+           group by a.id""",
+        (list(document_ids),),
+    )
+    return {row["id"]: FirstPage(row["text"], row["outer_text"]) async for row in cursor}
 
 
 async def words(conn: Connection, document_id: UUID) -> list[PageWords]:

@@ -24,7 +24,7 @@ import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { useTableLinks } from '../records/tableLinks';
 import { Letterhead } from './Letterhead';
 import { NewTable } from './NewTable';
-import { costLimit, groupsQuery, placeGroup, suggested, type Placing, type Target } from './placing';
+import { costLimit, groupsQuery, knownTarget, placeGroup, suggested, type Placing, type Target } from './placing';
 import { UploadRow } from './Uploads';
 import { dismiss, place, useUploads, type Upload } from './uploads';
 
@@ -233,13 +233,15 @@ function GroupRow({ group, placing, onChange }: GroupProps) {
   const count = group.document_ids.length;
   const title = nameOf(group, count);
   const text =
-    group.table !== null
-      ? t('adding.likeTable', { name: visibleText(group.table.name), count: group.table.documents })
-      : count === 1
-        ? t('adding.one')
-        : group.columns.length > 0
-          ? t('adding.alike', { count: group.columns.length })
-          : t('adding.noColumns');
+    group.rule !== null
+      ? t('adding.byRule', { name: visibleText(group.rule.name) })
+      : group.table !== null
+        ? t('adding.likeTable', { name: visibleText(group.table.name), count: group.table.documents })
+        : count === 1
+          ? t('adding.one')
+          : group.columns.length > 0
+            ? t('adding.alike', { count: group.columns.length })
+            : t('adding.noColumns');
   return (
     <div
       role="group"
@@ -264,7 +266,7 @@ function GroupRow({ group, placing, onChange }: GroupProps) {
       <div className="min-w-0">
         <p className="flex flex-wrap items-center gap-2 font-semibold">
           {title}
-          {group.table === null && count > 1 && (
+          {knownTarget(group) === null && count > 1 && (
             <StatusPill tone="accent" icon={Sparkles}>
               {t('adding.newKind')}
             </StatusPill>
@@ -290,7 +292,7 @@ function GroupRow({ group, placing, onChange }: GroupProps) {
 function useTargets(group: DocumentGroup): SelectOption<Target>[] {
   const tables = useTableLinks();
   const prompts = useQuery(promptsQuery).data ?? [];
-  const known = group.table;
+  const known = knownTarget(group);
   const links = tables.map(
     ({ id, isStack, name, count }): SelectOption<Target> => ({
       value: isStack ? `stack:${id}` : `schema:${id}`,
@@ -298,11 +300,9 @@ function useTargets(group: DocumentGroup): SelectOption<Target>[] {
       hint: t('adding.rows', { count }),
     }),
   );
-  const own: Target | null =
-    known === null ? null : known.stack_id === null ? `schema:${known.schema_id}` : `stack:${known.stack_id}`;
   return [
-    ...(own !== null && !links.some((one) => one.value === own)
-      ? [{ value: own, label: visibleText(known!.name) }]
+    ...(known !== null && !links.some((one) => one.value === known.target)
+      ? [{ value: known.target, label: known.name }]
       : []),
     ...links,
     ...(group.columns.length > 0 ? [{ value: 'new' as const, label: t('adding.newTable'), icon: Plus }] : []),

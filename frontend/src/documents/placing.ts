@@ -5,6 +5,7 @@ import { api, ApiError, dataOf } from '../api/client';
 import { startExtraction, startFill } from '../api/runs';
 import type { DocumentGroup, StackColumn } from '../api/types';
 import { actOnEach } from '../shared/actOnEach';
+import { visibleText } from '../shared/format';
 
 /** A table, a stored prompt, a new table (`agent`: the agent chooses its columns), all fields without a table, or
  * nothing. */
@@ -29,20 +30,24 @@ export const groupsQuery = (documentIds: readonly string[]) =>
     refetchInterval: ({ state: { data } }) => (data === undefined || data.reading > 0 ? 1500 : false),
   });
 
+/** Return where a group belongs by a rule of the organisation, or else by the documents that are like it. */
+export function knownTarget({ rule, table }: DocumentGroup): { target: Target; name: string } | null {
+  const known = rule ?? table;
+  if (known === null) return null;
+  const target: Target = known.stack_id !== null ? `stack:${known.stack_id}` : `schema:${known.schema_id}`;
+  return { target, name: visibleText(known.name) };
+}
+
 /** Return what is suggested for a group. `isIn`: the table that the person drops the files into. */
 export function suggested(group: DocumentGroup, name: string, isIn: Target | null, isOnly: boolean): Placing {
-  const { table } = group;
   const target =
     isIn ??
-    (table !== null
-      ? table.stack_id !== null
-        ? (`stack:${table.stack_id}` as const)
-        : (`schema:${table.schema_id}` as const)
-      : isOnly
-        ? 'fields'
-        : group.columns.length > 0
-          ? 'new'
-          : 'agent');
+    knownTarget(group)?.target ??
+    (isOnly
+      ? 'fields'
+      : group.columns.length > 0
+        ? 'new'
+        : 'agent');
   return { target, name, columns: group.columns.map((column) => ({ column, name: column.name })) };
 }
 

@@ -139,7 +139,7 @@ function put(
 ): Promise<Document> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    // No schema is suggested for each: similar documents belong into one table.
+    // No schema is suggested for each, and no rule applies before the person has said where they belong.
     const options = new URLSearchParams({ auto_create: 'false', ...(stackId !== null && { stack_id: stackId }) });
     request.open('POST', `${basePath}/api/documents?${options}`);
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
