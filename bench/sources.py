@@ -112,7 +112,7 @@ async def measure(at: Service, stack: contextlib.ExitStack, bucket: ObjectServer
         took = time.monotonic() - start
         while count_reading(owner) and time.monotonic() < until and not given.unread:
             await asyncio.sleep(1)
-        print(f"{given.objects:,} objects, {killed} workers killed; {took:.0f} s; all looked at: {source['checked_at']}")
+        print(f"{given.objects:,} objects, {killed} workers killed; {took:.0f} s; all: {source['checked_at']}")
         rows = owner.execute("select metadata->>'object', count(*), min(status) from documents group by 1").fetchall()
         taken = {name: (number, state) for name, number, state in rows}
         print(f"    documents: {len(taken):,}; more than one of an object: {sum(n > 1 for n, _ in taken.values())}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.message import EmailMessage
 from typing import Any
 
 import pytest
@@ -87,10 +88,11 @@ async def test_a_group_has_what_a_rule_says_of_its_documents(serve):
         ]
         path = f"/api/organisations/{org}/upload_rules"
         (await server.http.put(path, json={"items": rules})).raise_for_status()
-        mail = "From: b@vendor.example\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=x\r\n\r\n"
-        mail += "--x\r\nContent-Type: text/plain; name=n1.txt\r\nContent-Disposition: attachment; filename=n1.txt\r\n\r\n"
-        mail += f"{NOTE.format(1)}\r\n--x--\r\n"
-        files = {"scan.txt": RECEIPTS[0], "a.txt": RECEIPTS[1], "b.txt": RECEIPTS[2], "n2.txt": NOTE.format(2), "m.eml": mail}
+        mail = EmailMessage()
+        mail["From"] = "b@vendor.example"
+        mail.add_attachment(NOTE.format(1), filename="n1.txt")
+        receipts = dict(zip(("scan.txt", "a.txt", "b.txt"), RECEIPTS, strict=True))
+        files = {**receipts, "n2.txt": NOTE.format(2), "m.eml": mail.as_string()}
         ids = []
         for name, text in files.items():
             sent = {"file": (name, text.encode())}

@@ -19,8 +19,8 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.fair_share import run_queued
 from fieldmark.services.labelled_fields import document_type, likeness, read_fields
 from fieldmark.services.suggested_columns import SAMPLES, suggest_columns
-from fieldmark.stores import document_groups as store
 from fieldmark.services.upload_targets import find_rule
+from fieldmark.stores import document_groups as store
 from fieldmark.stores import documents, schema_changes, stacks, upload_rules
 from fieldmark.stores.document_groups import GroupedDocument, KnownTable
 from fieldmark.stores.documents import FirstPage

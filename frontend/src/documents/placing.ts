@@ -40,14 +40,7 @@ export function knownTarget({ rule, table }: DocumentGroup): { target: Target; n
 
 /** Return what is suggested for a group. `isIn`: the table that the person drops the files into. */
 export function suggested(group: DocumentGroup, name: string, isIn: Target | null, isOnly: boolean): Placing {
-  const target =
-    isIn ??
-    knownTarget(group)?.target ??
-    (isOnly
-      ? 'fields'
-      : group.columns.length > 0
-        ? 'new'
-        : 'agent');
+  const target = isIn ?? knownTarget(group)?.target ?? (isOnly ? 'fields' : group.columns.length > 0 ? 'new' : 'agent');
   return { target, name, columns: group.columns.map((column) => ({ column, name: column.name })) };
 }
 
