@@ -295,6 +295,21 @@ def failures(source: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(one["name"], one["error_code"], one["attempts"]) for one in source["failures"]]
 
 
+async def test_a_source_that_failed_for_weeks_is_read_again(serve, bucket, clone):
+    bucket.objects = {"a.txt": b"Total: 1"}
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        await add(server.http, of_bucket(bucket))
+        sql(clone.owner_url, "update sources set attempts = 500, error_code = 'unreachable', failing_since = now()")
+        async with intakes(server, 1) as (intake,):
+            source = await look(intake, server)
+            assert (source["taken"], source["error_code"]) == (1, None)
+            sql(clone.owner_url, "update sources set attempts = 500")
+            bucket.is_key_expired = True
+            make_due(clone)
+            due_at = datetime.fromisoformat((await look(intake, server))["due_at"])
+            assert timedelta(minutes=50) < due_at - datetime.now(UTC) < timedelta(minutes=70)
+
+
 async def test_an_object_that_fails_holds_up_no_other_and_is_tried_again_until_it_is_abandoned(serve, bucket, clone):
     bucket.objects = {f"{n}.txt": b"Total: %d\n" % n * 500 for n in range(4)}
     bucket.cut_after, bucket.refused = {"0.txt": [2000]}, {"1.txt": 403}

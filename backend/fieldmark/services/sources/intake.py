@@ -53,7 +53,8 @@ PAUSE: Final = timedelta(minutes=1)
 """From the end of what there was to the next look. A bucket is listed again each time."""
 
 _BUCKET_PAUSE: Final = timedelta(minutes=5)
-_MAX_PAUSE: Final = timedelta(hours=1)
+_PAUSES: Final = (*(PAUSE * 2**n for n in range(6)), timedelta(hours=1))
+"""After a failed look, by the number of failed ones before it."""
 _AT_ONCE: Final = 2
 _MOST_TAKEN: Final = 50
 _OBJECTS_AT_ONCE: Final = 4
@@ -164,7 +165,7 @@ class Intake:
         """Take what is new in a source, up to the limits of one look, and record how it ended."""
         error_code: str | None = None
         is_complete = False
-        pause = min(PAUSE * 2**source.attempts, _MAX_PAUSE)
+        pause = _PAUSES[min(source.attempts, len(_PAUSES) - 1)]
         try:
             async with asyncio.timeout(_MAX_SECONDS):
                 is_complete = await self._take(source)
