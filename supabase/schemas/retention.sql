@@ -83,7 +83,18 @@ create table private.organisation_deletions (
 create index organisation_deletions_open on private.organisation_deletions (asked_at, org_id) where finished_at is null;
 select private.protect_table('private.organisation_deletions');
 
--- Deletes an organisation: it is invisible at once, and workers delete its rows in batches.
+-- Makes an organisation invisible at once; workers delete its rows in batches.
+create function private.start_deletion(p_org_id uuid) returns void
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  -- A user who accepts an invitation or creates a key in it waits for this row.
+  perform from public.organisations where id = p_org_id for no key update;
+  insert into private.organisation_deletions (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
+  update public.organisations set personal_of = null where id = p_org_id;
+  delete from public.memberships where org_id = p_org_id;
+end $$;
+
+-- Deletes an organisation of which the caller is an owner.
 create function public.delete_organisation(p_org_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -95,11 +106,7 @@ begin
     (select count(*) from private.organisation_deletions where asked_by = auth.uid() and finished_at is null) < 20,
     '20 of your organisations are still being deleted. Try again in a few minutes.',
     'PT409', 'too_many');
-  -- A user who accepts an invitation or creates a key in it waits for this row.
-  perform from public.organisations where id = p_org_id for no key update;
-  insert into private.organisation_deletions (org_id, asked_by) values (p_org_id, auth.uid()) on conflict do nothing;
-  update public.organisations set personal_of = null where id = p_org_id;
-  delete from public.memberships where org_id = p_org_id;
+  perform private.start_deletion(p_org_id);
 end $$;
 
 -- Returns what was deleted of an organisation that the caller deleted. Null: the caller deleted no such organisation.
@@ -216,14 +223,15 @@ declare
   v_addresses text[] := array[
     lower(auth.jwt() ->> 'email'), (select lower(email) from auth.users where id = v_user)];
   v_deleted jsonb;
-  v_org uuid;
-  v_orgs uuid[] := array(
+  v_orgs uuid[];
+begin
+  -- Who accepts an invitation to one of them becomes a member before, or waits and is refused.
+  perform from public.organisations
+  where id in (select org_id from public.memberships where user_id = v_user and role = 'owner') order by id for no key update;
+  v_orgs := array(
     select m.org_id from public.memberships as m where m.user_id = v_user and m.role = 'owner' and not exists (
       select from public.memberships as other where other.org_id = m.org_id and other.user_id <> v_user));
-begin
-  foreach v_org in array v_orgs loop
-    perform public.delete_organisation(v_org);
-  end loop;
+  perform private.start_deletion(org_id) from unnest(v_orgs) as org_id;
   -- (The trigger refuses the last owner of an organisation with other members.)
   with removed as (delete from public.memberships where user_id = v_user returning 1)
     select jsonb_build_object('organisations', to_jsonb(v_orgs), 'memberships', count(*)) into v_deleted from removed;

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from connection_pair import Pair
 from role_connections import Sample, insert_sample_rows, set_role
 
 NUMBER = -987654321
@@ -183,3 +184,37 @@ def test_the_only_owner_of_an_organisation_with_members_cannot_delete_their_acco
     )
     assert act_as(owner, sample.owner, "select delete_account()")["memberships"] == 2
     assert owner.execute("select from memberships where user_id = %s", [sample.owner]).rowcount == 0
+
+
+def test_a_member_who_joins_meanwhile_keeps_the_organisation_of_a_deleted_account(pair: Pair) -> None:
+    founder, guest = {"sub": str(uuid4())}, {"sub": str(uuid4())}
+
+    def found(connection: psycopg.Connection, query: str, *parameters: object) -> Any:
+        row = connection.execute(query.encode(), parameters).fetchone()
+        return row and row[0]
+
+    with pair.transaction(pair.first):
+        set_role(pair.first, "authenticated", founder)
+        org = found(pair.first, "select create_organisation('Theirs')")
+        token = found(pair.first, "select invite(%s, 'member', null, 1) ->> 'token'", org)
+
+    def accept(connection: psycopg.Connection) -> None:
+        set_role(connection, "authenticated", guest)
+        connection.execute("select accept_invitation(%s)", [token])
+
+    def delete(connection: psycopg.Connection) -> None:
+        set_role(connection, "authenticated", founder)
+        connection.execute("select delete_account()")
+
+    with pytest.raises(psycopg.DatabaseError) as refused:
+        pair.run_overlapping(accept, delete)
+    assert refused.value.diag.message_detail == "last_owner"
+    assert pair.observer.execute("select from memberships where org_id = %s", [org]).rowcount == 2
+
+
+def test_an_account_with_many_organisations_is_deleted_at_once(owner: psycopg.Connection) -> None:
+    founder = uuid4()
+    for number in range(25):
+        act_as(owner, founder, "select create_organisation(%s)", str(number))
+    assert len(act_as(owner, founder, "select delete_account()")["organisations"]) == 26
+    assert owner.execute("select from memberships where user_id = %s", [founder]).rowcount == 0
