@@ -171,7 +171,7 @@ function ValueRow({ tool, value, documentId, isSelected, onSelect, text, onEdit,
           page={evidence.page}
           box={box}
           width={320}
-          className="@max-md:col-span-2 @max-md:row-start-2"
+          className="@max-md:col-span-2 @max-md:row-start-2 @max-md:max-w-56"
         />
       ) : (
         <span className="rounded-md border border-dashed border-border px-2 py-1 text-center text-xs text-muted-foreground @max-md:col-span-2 @max-md:row-start-2">

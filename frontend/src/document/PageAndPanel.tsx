@@ -13,11 +13,13 @@ interface Props {
   chosen?: string | null;
   place?: ScrollTarget;
   onChoose?: (path: string) => void;
-  /** The panel is wider. */
+  /** The panel is wider, and the page is at the size of its text. */
   isWide?: boolean;
   children: ReactNode;
 }
 
+/** Of a page beside a wide panel. */
+const ZOOM = 1.5;
 const NO_MARKS: ReadonlyMap<number, readonly Mark[]> = new Map();
 
 export function PageAndPanel(props: Props) {
@@ -37,6 +39,7 @@ export function PageAndPanel(props: Props) {
               chosen={chosen}
               place={place}
               onChoose={onChoose ?? (() => undefined)}
+              {...(isWide && { initialZoom: ZOOM })}
             />
           )}
         </div>
@@ -46,7 +49,7 @@ export function PageAndPanel(props: Props) {
           '@container flex min-h-0 flex-col border-border bg-background xl:border-l',
           'sm:max-lg:landscape:w-1/2 sm:max-lg:landscape:border-l',
           'max-xl:portrait:max-h-[55%] max-xl:portrait:min-h-[45%] lg:max-xl:max-h-[60%] lg:max-xl:min-h-[45%] lg:max-xl:border-t max-lg:portrait:border-t',
-          documentId === null ? 'flex-1' : isWide ? 'xl:w-120 2xl:w-136' : 'xl:w-96 2xl:w-106',
+          documentId === null ? 'flex-1' : isWide ? 'xl:w-114 2xl:w-136' : 'xl:w-96 2xl:w-106',
         )}>
         {children}
       </div>

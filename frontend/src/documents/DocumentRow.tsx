@@ -75,12 +75,11 @@ export const DocumentRow = memo(function DocumentRow({ document, isChosen, canCh
           </span>
         ))}
       </div>
-      <div role="cell" className="truncate text-muted-foreground max-sm:hidden">
-        {keyText(document)}
+      <div role="cell" className="truncate text-muted-foreground max-sm:hidden" title={why ?? undefined}>
+        {why ?? keyText(document)}
       </div>
       <div role="cell" className="flex min-w-0 items-center truncate" title={why ?? undefined}>
         <StageBadge document={document} />
-        {why !== null && <span className="ml-1.5 truncate text-xs text-muted-foreground max-sm:hidden">{why}</span>}
       </div>
       <div role="cell" className="text-muted-foreground max-xl:hidden">
         {pages === null ? '' : formatNumber(pages)}

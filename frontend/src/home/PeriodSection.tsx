@@ -14,6 +14,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Skeleton } from '../components/ui/Skeleton';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { Tabs } from '../components/ui/Tabs';
+import { pathLabel } from '../fields/labels';
 import { agentName } from '../run/toolText';
 import { formatCost, formatNumber, formatShare, formatShortDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -38,7 +39,7 @@ export function PeriodSection({ period }: { period: Period }) {
       {data !== undefined && !isError && (
         <div
           aria-busy={isPlaceholderData}
-          className={cn('grid gap-4 lg:grid-cols-2 xl:grid-cols-[4fr_3fr_5fr]', isPlaceholderData && 'opacity-60')}>
+          className={cn('grid gap-4 lg:grid-cols-2 xl:grid-cols-[3.5fr_3.5fr_5fr]', isPlaceholderData && 'opacity-60')}>
           <DaysCard data={data} period={period} before={before.isPlaceholderData ? undefined : before.data} />
           <SharesCard data={data} period={period} />
           <FieldsCard data={data} period={period} />
@@ -244,12 +245,12 @@ function SharesCard({ data, period }: CardProps) {
           <tbody>
             {rows.map((one) => (
               <tr key={one.key}>
-                <Td className="max-w-32 truncate pl-0">{one.name}</Td>
-                <Td className="w-1/3 min-w-12">
+                <Td className="w-full max-w-0 truncate pl-0">{one.name}</Td>
+                <Td className="min-w-14">
                   <ShareBar share={most === 0 ? 0 : one.share.cost_usd / most} />
                 </Td>
-                <Td className="text-right font-medium">{formatCost(one.share.cost_usd)}</Td>
-                <Td className="pr-0 text-right text-xs text-muted-foreground">
+                <Td className="pl-0 text-right font-medium">{formatCost(one.share.cost_usd)}</Td>
+                <Td className="px-0 text-right text-xs whitespace-nowrap text-muted-foreground">
                   {one.share.documents_read > 0 && formatCents(one.share.cost_usd / one.share.documents_read)}
                 </Td>
               </tr>
@@ -263,8 +264,8 @@ function SharesCard({ data, period }: CardProps) {
                   </button>
                 )}
               </Td>
-              <Td className="text-right font-medium">{formatCost(total.cost_usd)}</Td>
-              <Td />
+              <Td className="pl-0 text-right font-medium">{formatCost(total.cost_usd)}</Td>
+              <Td className="px-0" />
             </tr>
           </tbody>
         </Table>
@@ -395,13 +396,13 @@ function FieldRow({ field, most, period, withTable }: FieldRowProps) {
   });
   return (
     <tr>
-      <Td className="max-w-32 truncate pl-0" title={pattern}>
-        {visibleText(pattern)}
+      <Td className="w-full max-w-0 min-w-20 truncate pl-0" title={visibleText(pattern)}>
+        {pathLabel(pattern)}
         {withTable && field.table !== null && (
           <span className="text-xs text-muted-foreground"> {visibleText(field.table)}</span>
         )}
       </Td>
-      <Td className="w-1/6 min-w-8">
+      <Td className="min-w-12">
         <ShareBar share={rateOf(field) / most} />
       </Td>
       <Td className="text-right font-medium" title={title}>

@@ -17,6 +17,7 @@ import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { correctionsQuery, qualityQuery } from '../home/overviewQueries';
 import { type Period, periodOf } from '../home/period';
 import { PeriodPicker } from '../home/PeriodPicker';
+import { pathLabel } from '../fields/labels';
 import { usePersonName } from '../session/people';
 import { formatNumber, formatShare, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -213,7 +214,7 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
             return (
               <Tr key={path} aria-selected={view.column === path}>
                 <Td className="max-w-40 truncate pl-0" title={path}>
-                  {visibleText(title ?? path)}
+                  {title === null ? pathLabel(path) : visibleText(title)}
                 </Td>
                 <Td className="w-20">{part !== null && <ShareBar share={part} />}</Td>
                 <Td className={cn(part !== null && part < 0.9 ? 'font-medium text-need' : 'text-muted-foreground')}>
@@ -288,7 +289,7 @@ function Corrections({ schemaId, period, column, total }: CorrectionsProps) {
         </span>
         {column !== undefined && (
           <Button icon={X} onClick={() => updateSearch(({ column: _, ...search }) => search)}>
-            {visibleText(column)}
+            {pathLabel(column)}
           </Button>
         )}
       </div>

@@ -148,9 +148,13 @@ export function FieldsEditor({ stored, schema, canWrite, onChange, filled, examp
                 </span>
                 <span className="max-lg:hidden">
                   {example !== null && evidence?.page != null && evidence.boxes?.[0] !== undefined && (
-                    <span className="block h-7 overflow-hidden rounded-sm border border-border bg-white [&_figure]:m-0 [&_img]:h-7 [&_img]:w-full [&_img]:object-contain [&_svg]:hidden">
-                      <Crop documentId={example.document_id} page={evidence.page} box={evidence.boxes[0]} width={240} />
-                    </span>
+                    <Crop
+                      className="max-h-8"
+                      documentId={example.document_id}
+                      page={evidence.page}
+                      box={evidence.boxes[0]}
+                      width={240}
+                    />
                   )}
                 </span>
                 <span className="text-right text-xs text-muted-foreground max-lg:hidden">

@@ -69,17 +69,24 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
         heads={
           <>
             <Th>{t('settings.invitations.for')}</Th>
-            <Th>{t('settings.invitations.role')}</Th>
-            <Th>{t('settings.invitations.status')}</Th>
+            <Th className="max-sm:hidden">{t('settings.invitations.role')}</Th>
+            <Th className="max-sm:hidden">{t('settings.invitations.status')}</Th>
           </>
         }
         row={(one) => (
           <Tr key={one.id}>
-            <Td className="max-w-60 truncate">
-              {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
+            <Td className="w-full max-w-0 py-1.5">
+              <p className="truncate">
+                {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
+              </p>
+              <p className="text-xs text-muted-foreground sm:hidden">
+                {t(`settings.roles.${one.role}`)} · {statusText(one)}
+              </p>
             </Td>
-            <Td>{t(`settings.roles.${one.role}`)}</Td>
-            <Td title={formatTime(one.expires_at)}>{statusText(one)}</Td>
+            <Td className="max-sm:hidden">{t(`settings.roles.${one.role}`)}</Td>
+            <Td className="whitespace-nowrap max-sm:hidden" title={formatTime(one.expires_at)}>
+              {statusText(one)}
+            </Td>
             <Td className="text-right">
               {isPending(one) && (
                 <Confirm

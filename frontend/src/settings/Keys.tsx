@@ -75,16 +75,23 @@ export function Keys({ organisation }: { organisation: Organisation }) {
           <>
             <Th>{t('settings.keys.name')}</Th>
             <Th className="max-sm:hidden">{t('settings.keys.permissions')}</Th>
-            <Th>{t('settings.keys.lastUsed')}</Th>
+            <Th className="max-sm:hidden">{t('settings.keys.lastUsed')}</Th>
           </>
         }
         row={(one) => (
           <Tr key={one.id}>
-            <Td className="max-w-60 truncate">
-              {visibleText(one.name)} <code>{one.prefix}…</code>
+            <Td className="w-full max-w-0 py-1.5">
+              <p className="truncate font-medium">{visibleText(one.name)}</p>
+              <p className="truncate text-xs text-muted-foreground">
+                <code>{one.prefix}…</code>
+                <span className="sm:hidden"> · {permissionsText(one)}</span>
+                <span className="sm:hidden"> · {statusText(one)}</span>
+              </p>
             </Td>
-            <Td className="text-xs text-muted-foreground max-sm:hidden">{one.scopes.join(', ')}</Td>
-            <Td className="whitespace-nowrap">{statusText(one)}</Td>
+            <Td className="max-w-60 truncate max-sm:hidden" title={one.scopes.join(', ')}>
+              {permissionsText(one)}
+            </Td>
+            <Td className="whitespace-nowrap max-sm:hidden">{statusText(one)}</Td>
             <Td className="text-right">
               {one.revoked_at === null && (
                 <Confirm
@@ -184,6 +191,14 @@ function exampleOf({ key, canSend }: { key: string; canSend: boolean }): string 
 function expiryText(expiry: (typeof EXPIRIES)[number]): string {
   if (expiry === 'never') return t('settings.keys.never');
   return expiry === '365' ? t('settings.keys.year') : t('settings.keys.days', { count: Number(expiry) });
+}
+
+/** The purpose with exactly these permissions, else the permissions. */
+function permissionsText({ scopes }: Key): string {
+  const isSame = (others: readonly Permission[] | null) =>
+    others?.length === scopes.length && others.every((one) => scopes.includes(one));
+  const purpose = (Object.keys(PURPOSES) as Purpose[]).find((one) => isSame(PURPOSES[one]));
+  return purpose === undefined ? scopes.join(', ') : t(`settings.keys.purposes.${purpose}`);
 }
 
 function statusText(one: Key): string {

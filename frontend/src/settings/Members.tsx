@@ -23,7 +23,7 @@ export function roleOptions() {
 
 export function Members({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const me = useQuery(meQuery);
-  const personName = usePersonName();
+  const personName = usePersonName(true);
   const members = useQuery(membersQuery(organisation.id));
   const touches = ['organisation', organisation.id, 'members'];
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
@@ -64,8 +64,8 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
               <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
                 <span className="flex items-center gap-2">
                   <Avatar id={one.user_id} name={name} />
-                  <span className="truncate">{name}</span>{' '}
-                  {isMe && <span className="muted">{t('settings.members.you')}</span>}
+                  <span className="truncate first-letter:uppercase">{name}</span>{' '}
+                  {isMe && one.email !== null && <span className="muted">{t('settings.members.you')}</span>}
                 </span>
               </Td>
               <Td>

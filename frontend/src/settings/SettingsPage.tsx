@@ -19,7 +19,7 @@ import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
 import { PARTS, type Part, type SettingsView } from './settingsView';
 import { Sources } from './Sources';
-import { Spending } from './Spending';
+import { Months, Spending } from './Spending';
 import { StorageUse } from '../documents/StorageUse';
 import { UploadRules } from './UploadRules';
 import { Webhooks } from './Webhooks';
@@ -49,13 +49,24 @@ export function SettingsPage() {
       )}>
       {(props) => (
         <section className="grid gap-4" aria-label={t(`settings.sections.${part}`)}>
-          {part === 'organisation' && <OrganisationSettings {...props} />}
-          {part === 'approvals' && <ApprovalSettings {...props} />}
-          {part === 'rules' && <UploadRules {...props} />}
+          {['organisation', 'approvals', 'rules'].includes(part) && (
+            <Card>
+              <div className="grid gap-4">
+                {part === 'organisation' && <OrganisationSettings {...props} />}
+                {part === 'approvals' && <ApprovalSettings {...props} />}
+                {part === 'rules' && <UploadRules {...props} />}
+              </div>
+            </Card>
+          )}
           {part === 'usage' && (
             <>
-              <StorageUse />
-              <Spending />
+              <Card>
+                <div className="grid gap-4 sm:grid-cols-3">
+                  <StorageUse />
+                  <Spending />
+                </div>
+              </Card>
+              <Months />
             </>
           )}
           {props.isOwner && part === 'sources' && <Sources />}
@@ -71,9 +82,9 @@ export function MembersPage() {
     <OrganisationPage title={t('areas.members')}>
       {({ organisation, isOwner }) => (
         <>
-          <Section id="members">
+          <Card label={t('settings.sections.members')}>
             <Members organisation={organisation} isOwner={isOwner} />
-          </Section>
+          </Card>
           {isOwner && (
             <Section id="invitations">
               <Invitations organisation={organisation} />
@@ -120,7 +131,7 @@ function OrganisationPage({ title, tabs, children }: OrganisationPageProps) {
   );
 }
 
-function Section({ id, children }: { id: 'members' | 'invitations' | 'keys'; children: ReactNode }) {
+function Section({ id, children }: { id: 'invitations' | 'keys'; children: ReactNode }) {
   return (
     <Card title={t(`settings.sections.${id}`)}>
       <div className="grid gap-4">{children}</div>

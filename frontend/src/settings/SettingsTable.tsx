@@ -32,7 +32,7 @@ export function SettingsTable<Item>({ label, list, heads, empty, row }: Props<It
             </Th>
           </tr>
         </thead>
-        <tbody>{list.data.items.map(row)}</tbody>
+        <tbody className="[&_td]:h-11">{list.data.items.map(row)}</tbody>
       </Table>
       {list.data.next && <p className="muted">{t('settings.latest', { count: LIMIT })}</p>}
     </>

@@ -31,19 +31,28 @@ const NOTHING = '';
 export function Sources() {
   const listed = useQuery(sourcesQuery);
   const [isAdding, setAdding] = useState(false);
+  const add = (
+    <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
+      {t('settings.sources.add')}
+    </Button>
+  );
   return (
     <>
-      <div className="flex flex-wrap items-center gap-3">
-        <p className="min-w-60 flex-1 text-muted-foreground">{t('settings.sources.hint')}</p>
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t('settings.sources.add')}
-        </Button>
-      </div>
+      {listed.data !== undefined && listed.data.items.length > 0 && (
+        <div className="flex flex-wrap items-center gap-3">
+          <p className="min-w-60 flex-1 text-muted-foreground">{t('settings.sources.hint')}</p>
+          {add}
+        </div>
+      )}
       {isAdding && <NewSource onClose={() => setAdding(false)} />}
       <SettingsTable
         label={t('settings.sections.sources')}
         list={listed}
-        empty={<EmptyState icon={FolderInput} title={t('settings.sources.none')} />}
+        empty={
+          <EmptyState icon={FolderInput} title={t('settings.sources.none')} text={t('settings.sources.hint')}>
+            {add}
+          </EmptyState>
+        }
         heads={
           <>
             <Th>{t('settings.sources.address')}</Th>

@@ -44,11 +44,11 @@ export function TablesPage() {
       ) : (
         <div className="min-h-0 flex-1 overflow-auto">
           <Table label={t('areas.tables')}>
-            <thead>
+            <thead className="max-sm:sr-only">
               <tr>
                 <Th className="pl-4">{t('stacks.name')}</Th>
                 <Th className="text-right">{t('areas.documents')}</Th>
-                <Th className="max-sm:hidden">{t('tables.rowStatuses.done')}</Th>
+                <Th className="pl-8">{t('tables.rowStatuses.done')}</Th>
                 <Th className="pr-4">{t('tables.status')}</Th>
               </tr>
             </thead>
@@ -58,29 +58,42 @@ export function TablesPage() {
                   key={table.id}
                   className="cursor-pointer hover:bg-hover"
                   onClick={() => void navigate({ to: '/tables/$tableId', params: { tableId: table.id } })}>
-                  <Td className="pl-4">
+                  <Td className="w-1/2 max-w-0 pl-4 max-sm:h-15 max-sm:w-full">
                     <Link
                       to="/tables/$tableId"
                       params={{ tableId: table.id }}
                       className="flex items-center gap-2 font-medium text-foreground no-underline hover:underline">
-                      <Table2 size={15} className="text-muted-foreground" aria-hidden="true" />
+                      <Table2 size={15} className="shrink-0 text-muted-foreground" aria-hidden="true" />
                       <span className="truncate">{visibleText(table.name)}</span>
                     </Link>
+                    <p className="pl-6 text-xs text-muted-foreground sm:hidden">
+                      {t('common.documents', { count: table.records })}
+                    </p>
                   </Td>
-                  <Td className="text-right">{formatNumber(table.records)}</Td>
-                  <Td className="w-1/3 max-sm:hidden">
+                  <Td className="text-right max-sm:hidden">{formatNumber(table.records)}</Td>
+                  <Td className="w-1/3 pl-8 max-sm:hidden">
                     {table.records > 0 && (
-                      <Progress
-                        className="max-w-40"
-                        value={table.records - table.to_review}
-                        max={table.records}
-                        label={`${t('tables.rowStatuses.done')}: ${visibleText(table.name)}`}
-                      />
+                      <span className="flex items-center gap-3">
+                        <Progress
+                          className="max-w-40"
+                          value={table.records - table.to_review}
+                          max={table.records}
+                          label={`${t('tables.rowStatuses.done')}: ${visibleText(table.name)}`}
+                        />
+                        <span className="text-xs whitespace-nowrap text-muted-foreground">
+                          {t('home.reading.progress', {
+                            done: formatNumber(table.records - table.to_review),
+                            total: formatNumber(table.records),
+                          })}
+                        </span>
+                      </span>
                     )}
                   </Td>
-                  <Td className="w-40 pr-4">
-                    {table.to_review > 0 && (
+                  <Td className="pr-4 text-right whitespace-nowrap sm:w-40 sm:text-left">
+                    {table.to_review > 0 ? (
                       <StatusPill tone="need">{t('tables.needYou', { count: table.to_review })}</StatusPill>
+                    ) : (
+                      table.records > 0 && <StatusPill tone="ok">{t('tables.rowStatuses.done')}</StatusPill>
                     )}
                   </Td>
                 </Tr>

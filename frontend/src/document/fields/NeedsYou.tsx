@@ -104,7 +104,7 @@ function Line({ field, label, isAnswered = false, onOpen, children }: LineProps)
         onClick={onOpen}
         className="flex min-w-0 flex-1 items-center gap-2 self-stretch text-left">
         <Sign size={14} className={cn('shrink-0', isAnswered ? 'text-ok' : 'text-need-dot')} aria-hidden="true" />
-        <span className="truncate font-medium">{label}</span>
+        <span className="max-w-2/3 shrink-0 truncate font-medium">{label}</span>
         {isAnswered ? (
           field.kind === 'leaf' && <FieldText row={field} />
         ) : (
