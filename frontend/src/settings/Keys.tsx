@@ -82,7 +82,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
           <Tr key={one.id}>
             <Td className="w-full max-w-0 py-1.5">
               <p className="truncate font-medium">{visibleText(one.name)}</p>
-              <p className="truncate text-xs text-muted-foreground">
+              <p className="text-xs text-muted-foreground">
                 <code>{one.prefix}…</code>
                 <span className="sm:hidden"> · {permissionsText(one)}</span>
                 <span className="sm:hidden"> · {statusText(one)}</span>
