@@ -13,6 +13,7 @@ check:
     ruff check .
     ruff format --check .
     pyright
+    pyright -p bench  # names that the programs use exist
     lint-imports
     squawk migrations/*.sql
     python frontend/check.py

@@ -561,7 +561,7 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
     waiting = side.run((round_number % 50 + 1) * (10 if side.count < 10_000 else 1000))
     async with side.database.as_user(scope) as conn:
         await extractions.list_corrected(conn, org, 20)
-        await extractions.schema_of(conn, side.extraction(n))
+        await extractions.find_schema_and_prompt(conn, side.extraction(n))
         await extractions.find_shown(conn, document)
         await extractions.lock(conn, side.extraction(n))
         made = await extractions.add(conn, org_id=org, document_id=document, schema=None)
@@ -581,7 +581,6 @@ async def other_store_functions(side: Side, round_number: int) -> AsyncGenerator
         await extractions.remove(conn, made)
         await documents.is_inside(conn, document, side.document(side.document_number(round_number + 1)))
         await document_filters.count(conn, DocumentFilters(filename=f"invoice {n}.pdf"), org)
-        await documents.names(conn, [side.document(k) for k in side.newest(50)])
         await documents.unread_pages(conn, run)
         await documents.words(conn, document)
         await runs.children(conn, run, "call_1")
