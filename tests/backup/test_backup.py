@@ -174,6 +174,26 @@ async def test_row_level_security_holds_after_a_restore(service: Service, empty:
         assert connection.execute("select count(*) from public.documents").fetchone() == (0,)
 
 
+async def test_internal_column_options_of_another_minor_version_are_not_restored(
+    service: Service, empty: Settings
+) -> None:
+    before = rows(service.owner_url)
+    with psycopg.connect(service.owner_url, autocommit=True) as connection:
+        connection.execute("set allow_system_table_mods = on")
+        connection.execute(  # as PostgreSQL 17.12 does
+            "update pg_attribute set attoptions = '{pg_attver=51520920}' where attnum > 0 and attrelid in "
+            "(select oid from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace)"
+        )
+    await restored(empty, await backup_of(service.settings))
+    assert empty.database_owner_url is not None
+    assert rows(empty.database_owner_url.get_secret_value()) == before
+
+
+async def test_database_without_tables_is_not_backed_up(empty: Settings) -> None:
+    with pytest.raises(Misconfigured, match="no tables"):
+        await backup_of(empty)
+
+
 async def test_interrupted_restore_can_be_run_again(service: Service, empty: Settings) -> None:
     content = await backup_of(service.settings)
     await restored(empty, content)

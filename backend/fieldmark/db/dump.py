@@ -7,6 +7,7 @@ without BYPASSRLS act (`private.protect_table`), default privileges and extensio
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
@@ -33,6 +34,7 @@ select count(*), coalesce(encode(sha256(convert_to(string_agg(id::text, '' order
 from public.documents
 """
 # Those of extensions, too: to load a dump drops the schema public.
+_HAS_TABLES: Final = "select to_regclass('public.documents') is not null"
 _RELATIONS: Final = """
 select count(*) from pg_class where relnamespace not in (
   select oid from pg_namespace where nspname ~ '^pg_' or nspname = 'information_schema')
@@ -51,6 +53,9 @@ _USERS: Final = """
 select count(*) from pg_stat_activity where datname = current_database() and usename = 'fieldmark_app'
 """
 _MARK: Final = "A backup is being restored into this database."
+# PostgreSQL 17.12 gives each column this internal option. Its own pg_dump leaves it out; an older one writes a
+# statement that other servers refuse. No row can look like it: a dump writes line breaks of values as backslash and n.
+_INTERNAL_OPTION: Final = re.compile(rb"(?<=\n)AL(?=TER TABLE ONLY [^;\n]+ SET \(pg_attver=\d+\);\n)")
 _MAKE_OWNER_POLICIES: Final = f"""
 do $$
 declare
@@ -82,6 +87,10 @@ class Snapshot:
         self._connection = connection
         self._url = url
         self.postgres_major = connection.info.server_version // 10_000
+        if not _value(connection, _HAS_TABLES):
+            raise Misconfigured(
+                "This database has no tables of Fieldmark. Set DATABASE_OWNER_URL to the database of the service."
+            )
         self.documents = _documents(connection)
         unreadable = connection.execute(_UNREADABLE, (_OWNER_POLICY,)).fetchone()
         if unreadable is not None:
@@ -141,7 +150,7 @@ def missing_documents(owner_url: str, ids: list[str]) -> set[str]:
 def documents_of(owner_url: str) -> DocumentSet | None:
     """Return the documents of a database, or None if it has no tables of Fieldmark."""
     with _connecting(owner_url) as connection:
-        if not _value(connection, "select to_regclass('public.documents') is not null"):
+        if not _value(connection, _HAS_TABLES):
             return None
         return _documents(connection)
 
@@ -183,7 +192,7 @@ def load(owner_url: str, chunks: Iterator[bytes]) -> None:
 
     `migrate` must follow. Raise Misconfigured if Postgres refuses the dump; then nothing was loaded.
     """
-    first = next(chunks, b"")
+    first = _INTERNAL_OPTION.sub(b"--", next(chunks, b""))  # a comment of the same length: the file has offsets
     with _connecting(owner_url) as connection:
         major = connection.info.server_version // 10_000
         for (publication,) in connection.execute("select pubname from pg_publication").fetchall():
