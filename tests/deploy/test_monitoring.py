@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,3 +70,13 @@ def test_every_alert_has_a_runbook() -> None:
     assert headings == [rule["alert"] for rule in RULES]
     assert all(rule["annotations"]["runbook_url"] == f"README.md#{rule['alert'].lower()}" for rule in RULES)
     assert all(rule["labels"]["severity"] in ("critical", "warning") for rule in RULES)
+
+
+def test_prometheus_accepts_the_files_and_the_alerts_fire_as_their_examples_say(tmp_path: Path) -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed")
+    configuration = (FOLDER / "prometheus.yml").read_text().replace("/etc/prometheus/fieldmark", str(FOLDER))
+    (tmp_path / "prometheus.yml").write_text(configuration.replace(f"{FOLDER}/token", os.devnull))
+    for arguments in (["check", "config", tmp_path / "prometheus.yml"], ["test", "rules", FOLDER / "alerts_test.yaml"]):
+        done = subprocess.run(["promtool", *arguments], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
