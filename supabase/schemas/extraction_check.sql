@@ -29,6 +29,8 @@ declare
   v_kept text[];
   v_is_leaf boolean;
   v_stale text[] := '{}';
+  v_written text[];
+  v_asked text[] := '{}';
   v_longest integer;
   v_accepted boolean;
   v_confirmed jsonb := '{}';
@@ -146,8 +148,22 @@ begin
         new.status := 'in_progress';
       end if;
     end if;
-    select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
-    from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
+    v_written := array(
+      select private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(path)))
+      from jsonb_array_elements(v_change -> 'set') as path
+      union all select jsonb_array_elements_text(v_change -> 'decided'));
+    if v_removed is not null then
+      v_written := v_written || private.path_name(v_old.extracted_fields, v_removed);
+    end if;
+    -- A write of a part of a list or list item answers no doubt about the whole.
+    select coalesce(array_agg(name) filter (where not is_asked), '{}'),
+      coalesce(array_agg(name) filter (where is_asked), '{}'), max(char_length(name)) filter (where c.new is not null)
+    into v_stale, v_asked, v_longest
+    from private.changes(v_old.extracted_fields, new.extracted_fields) as c
+    cross join lateral (select c.new is not null and not private.is_leaf(c.new)
+      and (v_old.evidence ? c.name or v_old.accepted ? c.name or v_old.problems ? c.name)
+      and (v_change = '{}' or cardinality(v_written) > 0)
+      and not exists (select from unnest(v_written) as name where private.is_within(c.name, name)) as is_asked) as kept;
     perform private.require(coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
@@ -173,6 +189,9 @@ begin
   end if;
   new.confidences := private.unchanged_entries(v_old.confidences, new.confidences, v_stale) || v_scores;
   new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  -- (What supports a list is its values as they were.)
+  new.evidence := (new.evidence - v_asked) || (select coalesce(jsonb_object_agg(key, value - 'supports'), '{}')
+    from jsonb_each(new.evidence) where key = any (v_asked) and value ? 'doubts');
   if v_removed is not null then
     new.confidences := private.shift_entries_after_removal(
       new.confidences, v_old.confidences, v_old.extracted_fields, v_removed);
@@ -184,7 +203,8 @@ begin
   else
     new.confidence_scores := v_old.confidence_scores;
   end if;
-  new.problems := new.problems - v_stale;
+  new.problems := (new.problems - v_stale) - array(
+    select key from jsonb_each(new.problems) where key = any (v_asked) and value <> '"second_reading"');
   -- (A changed status counts for the fields that its schema needs: record_problems.)
   if (new.version, new.schema::text, new.status) is distinct from (v_old.version, v_old.schema::text, v_old.status) then
     new.is_valid := null;

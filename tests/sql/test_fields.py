@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from edited_extraction import EditedExtraction
 from field_status import field_status
 from hypothesis import given, settings
@@ -212,6 +213,73 @@ def test_person_who_confirms_a_list_accepts_what_is_wrong_with_it(roles: Roles, 
         edited.update(["items", "0"], 3)
         connection.execute(problems, [Jsonb({"items": "breaks_rule"}), edited.id])
         assert _statuses(edited)["items"] == ("needs_review", "breaks_rule")
+
+
+DOUBTED = {
+    "items": {"state": "found", "reason": "item_count", "doubts": ["item_count"], "supports": ["sum"]},
+    "items[1]": {"state": "found", "reason": "subtotal", "doubts": ["subtotal"]},
+}
+
+
+@pytest.fixture
+def doubted(roles: Roles, sample: Sample) -> Iterator[EditedExtraction]:
+    """An extraction whose list and second list item are doubted by the checks of lists, or by a second reading."""
+    with roles.as_service(sample.member, sample.org) as connection:
+        edited = EditedExtraction(connection, sample).agent()
+        found = {f"items[{n}].price": {"state": "found"} for n in range(3)}
+        edited.save(
+            {"items": [{"price": 1}, {"price": 2}, {"price": 3}], "notes": [{"text": "A"}]},
+            dict.fromkeys(DOUBTED, 0.4) | dict.fromkeys(found, 1),
+            found | DOUBTED | {"notes[0].text": {"state": "found"}},
+        )
+        connection.execute(
+            "select private.record_second_reading(%s, %s)", [edited.id, Jsonb({"notes": "second_reading"})]
+        )
+        assert _open_doubts(edited) == {"items": "item_count", "items[1]": "subtotal", "notes": "second_reading"}
+        yield edited.member()
+
+
+def _open_doubts(edited: EditedExtraction) -> dict[str, str | None]:
+    statuses = _statuses(edited)
+    return {path: reason for path, (status, reason) in statuses.items() if status in ("needs_review", "unclear")}
+
+
+@pytest.mark.parametrize("author", ["member", "agent"])
+def test_write_of_a_cell_answers_no_doubt_about_its_row_and_list(doubted: EditedExtraction, author: str) -> None:
+    getattr(doubted, author)().update(["items", "1", "price"], 7, 1, {"items[1].price": {"state": "found"}})
+    doubted.update(["notes", "0", "text"], "B", 1, {"notes[0].text": {"state": "found"}})
+    assert _open_doubts(doubted) == {"items": "item_count", "items[1]": "subtotal", "notes": "second_reading"}
+    # The sum was one of the values as they were.
+    assert "supports" not in doubted.evidence["items"]
+
+
+def test_accepted_proposal_for_a_cell_answers_no_doubt_about_its_row(doubted: EditedExtraction) -> None:
+    doubted.update(["items", "1", "price"], 2)
+    doubted.act_as("colleague", "extract").update(["items", "1", "price"], 7)
+    ((proposal, *_),) = doubted.proposals_with_ids()
+    doubted.member().decide(proposal, True)
+    assert _open_doubts(doubted) == {"items": "item_count", "items[1]": "subtotal", "notes": "second_reading"}
+
+
+def test_row_that_a_person_keeps_is_not_asked_about_again_after_a_write_of_its_cell(doubted: EditedExtraction) -> None:
+    doubted.update(["items", "1"], {"price": 2})
+    doubted.update(["items", "1", "price"], 7)
+    assert _open_doubts(doubted) == {"items": "item_count", "notes": "second_reading"}
+    assert _statuses(doubted)["items[1]"] == ("accepted", "subtotal")
+
+
+def test_doubt_of_a_row_goes_with_the_row_and_that_of_the_list_stays(doubted: EditedExtraction) -> None:
+    doubted.remove(["items", "0"])
+    assert _open_doubts(doubted) == {"items": "item_count", "items[0]": "subtotal", "notes": "second_reading"}
+    doubted.remove(["items", "0"])
+    assert _open_doubts(doubted) == {"items": "item_count", "notes": "second_reading"}
+
+
+def test_write_of_a_whole_list_replaces_its_doubts(doubted: EditedExtraction) -> None:
+    doubted.agent().save(
+        {"items": [{"price": 7}, {"price": 8}]}, {}, {f"items[{n}].price": {"state": "found"} for n in (0, 1)}
+    )
+    assert _open_doubts(doubted) == {"notes": "second_reading"}
 
 
 QUANTITIES = "quantity qty orderedQty quantity_ordered pages weight taxRate vat_rate percent no Position anzahl hours2"
