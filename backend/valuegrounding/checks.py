@@ -30,7 +30,9 @@ from valuegrounding.list_checks import (
     column_sums,
     doubted_rows,
     is_specific,
+    item_counts,
     numbering,
+    stated_count,
 )
 from valuegrounding.measures import Measure
 from valuegrounding.page import Box, Word
@@ -147,7 +149,7 @@ class _CheckedLists:
                     self.supports.append((paths.name(path), "numbering"))
             if are_missing:
                 self.doubts.append((path, "pages_missing"))
-        for path, is_right in _item_counts(values, lists):
+        for path, is_right in _item_counts(index, values, lists):
             if is_right:
                 self.supports.append((paths.name(path), "item_count"))
             else:
@@ -160,16 +162,27 @@ def _of_doubted_items(values: Sequence[FoundValue], doubted: Collection[Path]) -
             yield one.name, "row"
 
 
-def _item_counts(values: Sequence[FoundValue], lists: Mapping[Path, Sequence[Row]]) -> Iterator[tuple[Path, bool]]:
-    """Yield the only list of a document and whether a field such as `item_count` has its number of items, or the sum of
-    their quantities."""
+def _item_counts(
+    index: WordIndex, values: Sequence[FoundValue], lists: Mapping[Path, Sequence[Row]]
+) -> Iterator[tuple[Path, bool]]:
+    """Yield the only list of a document and whether it has as many items as the document states, or the sum of their
+    quantities: in a field such as `item_count`, or else in a text such as "Number of items: 24"."""
     if len(lists) != 1:
         return
     (path, rows), *_ = lists.items()
-    for one in values:
-        if not one.row and isinstance(one.path[-1], str) and _ITEM_COUNT.fullmatch(fold_alphanumeric(one.path[-1])):
-            counts = {len(rows) * SCALE, *column_sums(rows, ())}
-            yield path, round((number_of(one.value) or 0) * SCALE) in counts
+    counts = item_counts(rows)
+    fields = [
+        number_of(one.value)
+        for one in values
+        if not one.row and isinstance(one.path[-1], str) and _ITEM_COUNT.fullmatch(fold_alphanumeric(one.path[-1]))
+    ]
+    for number in fields:
+        yield path, number in counts
+    if not fields and (stated := stated_count(index)) is not None:
+        count, may_be_pieces = stated
+        # More may be pieces.
+        if count in counts or count < len(rows) or not may_be_pieces or len(counts) > 1:
+            yield path, count in counts
 
 
 def _sums(

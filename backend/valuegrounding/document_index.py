@@ -18,6 +18,7 @@ from valuegrounding.checks import check
 from valuegrounding.evidence import NO_CLAIM, Claim, Finding, Location, UnmappedPart
 from valuegrounding.locations import Candidates, locate
 from valuegrounding.measures import Measure
+from valuegrounding.missing_rows import LocatedValue, MissingRow, missing_rows
 from valuegrounding.page import SearchablePage
 from valuegrounding.paths import Path, walk
 from valuegrounding.row_grounder import RowGrounder
@@ -35,6 +36,7 @@ class DocumentIndex:
         pages = list(pages)
         printed = [page for page in pages if not page.is_xml]
         xml = [page for page in pages if page.is_xml]
+        self._has_printed = bool(printed)
         self._indexes = [_PageIndex(some) for some in (printed, xml) if some] or [_PageIndex([])]
 
     def find(
@@ -107,6 +109,10 @@ class DocumentIndex:
         """Return the numbers and dates that none of these (path, value, claim) covers, in reading order. XML pages are
         used only if the document has no printed page."""
         return self._indexes[0].unmapped(values, since_page, limit)
+
+    def missing_rows(self, values: Iterable[LocatedValue]) -> list[MissingRow]:
+        """Return the printed lines that look like rows of the lists that these values are in, and are in no item."""
+        return missing_rows(self._indexes[0].words, values) if self._has_printed else []
 
     def nearest(self, quote: str, page: int | None = None) -> Location | None:
         """Return the location of the text most similar to a quote that is not printed, or None if more than half of the

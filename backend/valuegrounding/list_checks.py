@@ -25,11 +25,12 @@ _MIN_CELLS: Final = 2  # that distinguish rows
 _MIN_ROWS: Final = 4  # that show a numbering or a balance
 _MAX_GAPS: Final = 3
 _MAX_STARTS: Final = 50  # of sums that are equal
+_MAX_WORDS_BESIDE: Final = 5
 _MAX_PAGES: Final = 500  # of which one name is read
 _MAX_COLUMNS: Final = 8  # of amounts, in which balances are looked for
 SCALE: Final = 10_000  # sums are exact to four decimals
 LARGEST: Final = 10**11
-_TOTAL = re.compile(
+TOTAL = re.compile(
     r"((sub|grand|net|sous|sotto)[- ]?)?(totals?|totaal|totale|totali|totais|totaux|totalt)\b|sum(me|ma|a)?\b"
     r"|(zwischen|gesamt|end)(summe|betrag)|(carried|brought|balance) (forward|down)|übertrag|a reportar|report\b"
     r"|riporto|transporte\b|razem|celkem|spolu|összesen|yhteensä|i alt\b|toplam|σύνολο"
@@ -39,6 +40,15 @@ _TOTAL = re.compile(
 )
 _PAGE = ("page", "seite", "pagina", "pag", "blatt", "strona", "sida", "side", "sivu", "oldal", "stranka")
 _PAGE_OF = re.compile(r"(\d{1,4}) ?(?:/|of|von|de|di|van|sur|z|av|af|ze) ?(\d{1,4})\b")
+_COUNTED: Final = ("item", "items", "article", "articles", "artikel", "articulos", "articoli")
+_ROWS: Final = ("lines", "positions", "positionen", "zeilen")  # not pieces
+_COUNTED_WORD = rf"(?:line )?(?:{'|'.join(_COUNTED)}|{'|'.join(_ROWS)})(?:\(s\))?"
+_COUNT = r"(\d{1,4})(?![.,]?\d)"
+_STATED = re.compile(
+    rf"(?:\b(?:total|no\.?|number|anzahl|gesamt|nombre|numero)(?: of| der| de| di)? {_COUNTED_WORD}"
+    rf"|{_COUNTED_WORD} (?:count|sold|total))\W*{_COUNT}"
+    rf"|(?:item\(s\)|items|articles|articulos|articoli|{'|'.join(_ROWS)}) ?: ?{_COUNT}|^{_COUNT} {_COUNTED_WORD}$"
+)
 
 Column: TypeAlias = Path
 
@@ -58,7 +68,7 @@ class Row:
         return {c: round(one * SCALE) for c, one in numbers if one and abs(one) < LARGEST}
 
     def has_total_word(self) -> bool:
-        return any(isinstance(value, str) and _TOTAL.match(value.strip()) for value in self.cells.values())
+        return any(isinstance(value, str) and TOTAL.match(value.strip()) for value in self.cells.values())
 
 
 def doubted_rows(rows: Sequence[Row]) -> Iterator[tuple[Path, Doubt]]:
@@ -202,8 +212,30 @@ def column_sums(rows: Sequence[Row], subtotals: Collection[Path]) -> set[int]:
     return {total for column, total in sums.items() if counts[column] > 1 and is_specific(total)}
 
 
+def item_counts(rows: Sequence[Row]) -> set[int]:
+    """Return the number of rows, and of the pieces in them: sums of a column of whole numbers that all rows have."""
+    sums: Counter[Column] = Counter()
+    counts: Counter[Column] = Counter()
+    for row in rows:
+        pieces = {column: number // SCALE for column, number in row.numbers.items() if number > 0 == number % SCALE}
+        sums.update(pieces)
+        counts.update(pieces.keys())
+    return {len(rows), *(total for column, total in sums.items() if counts[column] == len(rows))}
+
+
 def are_pages_missing(index: WordIndex) -> bool:
     """Return whether a document says that it has more pages than there are: "Page 1 of 3"."""
     texts = (" ".join(index.folded[at + 1 : at + 4]) for word in _PAGE for at in index.occurrences(word)[:_MAX_PAGES])
     wholes = [(int(match[1]), int(match[2])) for text in texts if (match := _PAGE_OF.match(text))]
     return bool(wholes) and all(0 < page <= whole > len(index.pages) for page, whole in wholes)
+
+
+def stated_count(index: WordIndex) -> tuple[int, bool] | None:
+    """Return the number of items that a document states ("Number of items: 24"), and whether pieces may be meant, or
+    None if it states none or several."""
+    found: set[tuple[int, bool]] = set()
+    for word in (*_COUNTED, *_ROWS):
+        for at in index.occurrences(word)[:_MAX_PAGES]:
+            text = " ".join(index.folded[one] for one in index.words_beside(at, _MAX_WORDS_BESIDE))
+            found.update((int(next(filter(None, one.groups()))), word not in _ROWS) for one in _STATED.finditer(text))
+    return found.pop() if len(found) == 1 else None

@@ -73,6 +73,12 @@ def unmapped(index: WordIndex, covered: CoveredText, since_page: int, limit: int
     return UnmappedPart(items, counts, None)
 
 
+def numbers_and_dates_on(index: WordIndex, page: int) -> Iterator[tuple[list[int], UnmappedValue]]:
+    """Yield the words of each number and date on a page, and its value."""
+    for _, parts, value in _find_on_page(index, CoveredText(index), index.pages.index(page)):
+        yield [word for word, _, _ in parts], value
+
+
 def _find_on_page(
     index: WordIndex, covered: CoveredText, page: int
 ) -> list[tuple[UnmappedKind, list[WordPart], UnmappedValue]]:

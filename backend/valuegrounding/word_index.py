@@ -110,6 +110,18 @@ class WordIndex:
             self._tokens[token] = sorted(found)
         return self._tokens[token]
 
+    def words_beside(self, at: int, limit: int) -> range:
+        """Return the words on the line of a word, as far as they are read together: at most `limit` on each side."""
+        first = last = at
+        while at - first < limit and first > 0 and self._are_on_one_line(first - 1, at):
+            first -= 1
+        while last - at < limit and last + 1 < len(self.words) and self._are_on_one_line(last + 1, at):
+            last += 1
+        return range(first, last + 1)
+
+    def _are_on_one_line(self, one: int, other: int) -> bool:
+        return self.page_of[one] == self.page_of[other] and layout.on_same_line(self.words[one], self.words[other])
+
     # Numbers and dates, by their offsets in `folded_stream`.
 
     @cached_property

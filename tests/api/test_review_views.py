@@ -219,3 +219,31 @@ async def test_unmapped_text_is_paged_by_document_page(serve):
         assert (behind["items"], behind["next"], behind["pages"]) == ([], None, [])
         for wrong in ("0", "-1", "x", str(2**31)):
             assert_problem(await server.http.get(f"/api/extractions/{made}/unmapped", params={"page": wrong}), 422)
+
+
+async def test_printed_row_that_is_in_no_item_is_listed_until_it_is_added(serve):
+    rows = ["Nut   10   1.20", "Bolt  25   0.40", "Ring  70   7.10", "Hook  11   9.00", "Clip  12   2.00"]
+    items = [
+        {"name": name, "count": int(count), "price": float(price), "unit": {"name": None}}
+        for name, count, price in map(str.split, rows)
+    ]
+    async with serve() as server:
+        document_id = await server.upload("a.txt", "\n".join(rows).encode())
+        extraction_id = await add_extraction(server, document_id)
+        at = f"/api/extractions/{extraction_id}"
+        written = {"path": "items", "value": [*items[:2], *items[3:]]}
+        version = (await server.http.patch(f"{at}/fields", json=written)).json()["version"]
+        result = (await server.http.get(f"{at}/missing_rows")).json()
+        assert result["version"] == version
+        (one,) = result["items"]
+        assert (one["path"], one["page"], one["text"], len(one["boxes"])) == ("items[4]", 1, "Ring 70 7.10", 1)
+        assert one["value"] == items[2]
+        # It is a hint.
+        assert {status["status"] for status in (await server.extraction(extraction_id))["statuses"].values()} <= {
+            "confirmed",
+            "not_written",
+            "blank",
+        }
+        added = await server.http.patch(f"{at}/fields", json={"path": one["path"], "value": one["value"]})
+        assert added.json()["evidence"]["items[4].price"]["boxes"][0][1] == pytest.approx(one["boxes"][0][1], abs=0.01)
+        assert (await server.http.get(f"{at}/missing_rows")).json()["items"] == []

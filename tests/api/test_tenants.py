@@ -38,6 +38,7 @@ ROUTES_WITH_ID = [
     ("GET", "/api/extractions/{extraction}/locations?path=a", None),
     ("GET", "/api/extractions/{extraction}/rule_fixes", None),
     ("GET", "/api/extractions/{extraction}/unmapped", None),
+    ("GET", "/api/extractions/{extraction}/missing_rows", None),
     ("GET", "/api/extractions/{extraction}/answers?path=total", None),
     ("DELETE", "/api/extractions/{extraction}/locks?path=a", None),
     ("POST", "/api/extractions/{extraction}/locks?path=a", None),

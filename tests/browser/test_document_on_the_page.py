@@ -280,3 +280,40 @@ async def test_proposal_for_a_list_is_decided_on_the_page_of_its_document(serve,
         await playwright.expect(mark).to_be_enabled()
         assert await is_at(server, document, "extracted")
         assert await is_items(server, made, ITEMS)
+
+
+PARTS = [
+    ("Nut M8", 10, 1.2, 12.0),
+    ("Bolt M6", 25, 0.4, 10.0),
+    ("Washer", 70, 0.1, 7.0),
+    ("Ring", 11, 7.0, 77.0),
+    ("Hook", 12, 2.0, 24.0),
+]
+PART_ROWS = [{"item": item, "quantity": count, "price": price, "total": total} for item, count, price, total in PARTS]
+
+
+@pytest.mark.story
+async def test_extra_row_is_removed_and_missing_row_added_by_one_key_each(serve, browsing):
+    lines = [f"{item:<15}{count:<12}{price:>4.2f}{total:>12.2f}" for item, count, price, total in PARTS]
+    total = {"item": "Total", "quantity": None, "price": None, "total": 130.0}
+    text = "\n".join([*lines, f"{'Total':<31}{130.0:>12.2f}"])
+    async with serve(extraction_script(items=[*PART_ROWS, total])) as server, browsing(server) as window:
+        page = window.page
+        document, made = await new_extraction(server, text, "parts.txt")
+        await window.open(f"/documents/{document}")
+        asked = question(page, "Items › 6")
+        await asked.get_by_text(label("fields.why.subtotal")).wait_for()
+        await page.keyboard.press("x")
+
+        async def has(rows: list[dict[str, object]]) -> bool:
+            return (await server.extraction(made))["extracted_fields"]["items"] == rows
+
+        await until(lambda: has(PART_ROWS))
+        await playwright.expect(asked).to_have_count(0)
+        # A row that was lost is offered as printed.
+        await server.http.delete(f"/api/extractions/{made}/fields", params={"path": "items[1]"})
+        missing = page.get_by_role("region", name=label("fields.missingRows.label", list="Items"))
+        await missing.get_by_text("Bolt M6 25 0.40 10.00").wait_for()
+        await page.keyboard.press("i")
+        await until(lambda: has([*(row for row in PART_ROWS if row["item"] != "Bolt M6"), PART_ROWS[1]]))
+        await playwright.expect(missing).to_have_count(0)

@@ -145,6 +145,36 @@ def test_stated_number_of_items_is_that_of_the_rows_or_the_sum_of_their_quantiti
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Number of items: 4", ((), ("item_count",))),
+        ("ITEM(S) : 4", ((), ("item_count",))),
+        ("4 items", ((), ("item_count",))),
+        ("Total items  116", ((), ("item_count",))),  # pieces
+        ("Item count 3", (("item_count",), ())),
+        ("Anzahl Positionen: 6", (("item_count",), ())),
+        ("Items: 117", (("item_count",), ())),
+    ],
+)
+def test_number_of_items_that_is_only_printed_counts_as_well(text: str, expected: object) -> None:
+    rows = [{key: value for key, value in row.items() if key != "no"} for row in ROWS]
+    assert of_lists(document_index(f"{TABLE}{text}\n"), {"rows": rows})["rows"] == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["Item no. 3", "Article: 4711", "Buy 3 items, pay 2", "3 items\n5 items", "Items: 1,200"]
+)
+def test_other_numbers_beside_items_state_no_count(text: str) -> None:
+    rows = [{key: value for key, value in row.items() if key != "no"} for row in ROWS]
+    assert "rows" not in of_lists(document_index(f"{TABLE}{text}\n"), {"rows": rows})
+
+
+def test_more_items_than_rows_may_be_pieces() -> None:
+    rows = [{"item": row["item"], "total": row["total"] + 0.5} for row in ROWS]
+    assert "rows" not in of_lists(document_index(f"{TABLE}Items: 7\n"), {"rows": rows})
+
+
+@pytest.mark.parametrize(
     ("text", "is_doubted"),
     [("Page 1 of 3", True), ("Seite 1 von 2", True), ("Page 1 of 1", False), ("Page 3 of 2", False)],
 )

@@ -37,6 +37,7 @@ from fieldmark.services import extractions
 from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.services.field_answers import CandidateAnswer, find_answers
+from fieldmark.services.missing_rows import MissingRow, find_missing_rows
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.paging import ListPage, NumberedListPage
@@ -245,6 +246,13 @@ class CandidateAnswers(BaseModel):
 
     version: int = Field(description="The extraction's version that they are for.")
     items: Sequence[CandidateAnswer] = Field(description="The likeliest first, at most 9.")
+
+
+class MissingRows(BaseModel):
+    """Printed lines that look like rows of the lists and are in no item."""
+
+    version: int = Field(description="The extraction's version that the fields are from.")
+    items: Sequence[MissingRow] = Field(description="At most 50.")
 
 
 class UnmappedCount(BaseModel):
@@ -527,6 +535,13 @@ async def list_unmapped(
         pages=[UnmappedCount(page=page, count=count) for page, count in part.counts],
         next=part.next,
     )
+
+
+@router.get("/{extraction_id}/missing_rows")
+async def list_missing_rows(row: TheExtraction, scope: TheScope, runtime: TheRuntime) -> MissingRows:
+    """List printed lines that look like rows of a list and are in no item, each with the item that it would be. A hint:
+    it changes no status. A list that leaves out a quarter of such lines is a selection, and has none."""
+    return MissingRows(version=row.version, items=await find_missing_rows(runtime.database, scope, row))
 
 
 @router.get("/{extraction_id}/schema")

@@ -46,6 +46,7 @@ export type TableGroup = Schemas['TableGroup'];
 export type TableSummary = Schemas['TableSummary'];
 export type SavedView = Schemas['SavedView'];
 export type ColumnTotal = Schemas['ColumnTotal'];
+export type MissingRow = Schemas['MissingRow'];
 export type RuleFix = Schemas['RuleFix'];
 export type Run = Schemas['Run'];
 export type RunEvent = Schemas['RunEvent'];

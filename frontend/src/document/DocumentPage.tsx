@@ -26,7 +26,8 @@ import { ExportMenu } from './ExportMenu';
 import { ExtractMenu } from './ExtractMenu';
 import { FieldPanel } from './fields/FieldPanel';
 import { loadFieldOrder, saveFieldOrder } from './fields/fieldOrder';
-import { type FieldRow, fieldRows, marksByPage } from '../fields/fieldTree';
+import { type FieldRow, fieldRows, marksByPage, placeOf } from '../fields/fieldTree';
+import { MissingRows, useMissingRows, withMissingRows } from './fields/MissingRows';
 import { questionsOf } from './fields/NeedsYou';
 import { useDecisions } from '../fields/useDecisions';
 import { violationText } from '../fields/violationText';
@@ -129,11 +130,13 @@ function OneDocument({ documentId }: { documentId: string }) {
     [chosen, show],
   );
   const unmapped = useUnmapped(extraction, search.unmapped === true, show);
+  const missingRows = useMissingRows(run.running ? undefined : extraction);
   const isOpenShown = chosen === null || chosen === open;
   const marks = useMemo(() => {
-    const all = withUnmapped(marksByPage(rows, other?.path === chosen ? other : null), unmapped.items);
+    const ofFields = withMissingRows(marksByPage(rows, other?.path === chosen ? other : null), missingRows);
+    const all = withUnmapped(ofFields, unmapped.items);
     return isOpenShown ? withAnswers(all, answers) : all;
-  }, [rows, other, chosen, unmapped.items, isOpenShown, answers]);
+  }, [rows, other, chosen, missingRows, unmapped.items, isOpenShown, answers]);
 
   const writing = useRef<ReturnType<typeof setTimeout>>(undefined);
   const choose = useCallback(
@@ -151,7 +154,7 @@ function OneDocument({ documentId }: { documentId: string }) {
     [updateSearch, rows, unmapped.choose],
   );
   // The answers of the question that is open, once they are loaded.
-  const { page: answerPage, box: answerBox, chosen: answer } = questionPlace(answers, question);
+  const { page: answerPage, box: answerBox, chosen: answer } = questionPlace(answers, question, rows);
   const hasAnswers = answers.length > 0 && chosen === open;
   useEffect(() => {
     if (hasAnswers && answerBox !== undefined) show(answerPage, answerBox);
@@ -270,7 +273,18 @@ function OneDocument({ documentId }: { documentId: string }) {
                 decisions={decisions}
                 onDecide={onDecide}
                 onChoose={choose}
-                onPlace={showPlace}>
+                onPlace={showPlace}
+                below={
+                  extraction !== undefined && (
+                    <MissingRows
+                      extraction={extraction}
+                      schema={schema}
+                      lines={missingRows}
+                      decisions={decisions}
+                      onPlace={show}
+                    />
+                  )
+                }>
                 {isRunShown && (
                   <RunPanel runId={run.runId!} state={run.state} canWrite={canWrite} onResume={run.resume} />
                 )}
@@ -382,7 +396,9 @@ function withSaving(rows: FieldRow[], saving: ReadonlyMap<string, unknown>): Fie
 
 /** Return the location of a field; the previous target if it has none. */
 function scrollTargetOf(rows: readonly FieldRow[], path: string, before: ScrollTarget): ScrollTarget {
-  const row = rows.find((one) => one.path === path);
-  if (row?.kind !== 'leaf' || row.evidence?.page == null) return before;
-  return { page: row.evidence.page, box: row.evidence.boxes?.[0] as Box | undefined, at: before.at + 1 };
+  const place = placeOf(
+    rows,
+    rows.find((one) => one.path === path),
+  );
+  return place === undefined ? before : { page: place.page, box: place.box, at: before.at + 1 };
 }

@@ -2,7 +2,7 @@
 
 import { queryOptions } from '@tanstack/react-query';
 import { dataOf, api, fetchFile } from '../api/client';
-import type { AutoCreation, Extraction, FieldLocation, RuleFix, RunStatus } from '../api/types';
+import type { AutoCreation, Extraction, FieldLocation, MissingRow, RuleFix, RunStatus } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
   queryOptions({
@@ -49,6 +49,22 @@ export const ruleFixesQuery = (extractionId: string, version: number) =>
           }),
         )
       ).items as RuleFix[],
+    staleTime: Infinity,
+  });
+
+/** Printed lines that look like rows of a list and are in no item. The key has the version, as the paths depend on it. */
+export const missingRowsQuery = (extractionId: string, version: number) =>
+  queryOptions({
+    queryKey: ['missing_rows', extractionId, version],
+    queryFn: async ({ signal }) =>
+      (
+        await dataOf(
+          api.GET('/api/extractions/{extraction_id}/missing_rows', {
+            params: { path: { extraction_id: extractionId } },
+            signal,
+          }),
+        )
+      ).items as MissingRow[],
     staleTime: Infinity,
   });
 

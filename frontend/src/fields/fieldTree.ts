@@ -5,6 +5,7 @@ import type { SchemaField } from './schemaFields';
 import type { FieldStatus } from './fieldStatus';
 import { fieldLabel, schemaPath } from './labels';
 import { childName, pathSteps, valueAt, type Step } from './paths';
+import { isWithin } from './proposals';
 
 export interface Preview {
   callId: string;
@@ -234,6 +235,25 @@ function put(root: Record<string, unknown>, steps: readonly Step[], value: unkno
       holder[step] = typeof steps[index + 1] === 'number' ? [] : {};
     at = holder[step];
   });
+}
+
+/** Return where a field is printed; of an object or list, the first page with a value of it, and the box around these. */
+export function placeOf(
+  rows: readonly FieldRow[],
+  field: FieldRow | undefined,
+): { page: number; box?: Box } | undefined {
+  if (field === undefined) return undefined;
+  const printed = (field.kind === 'leaf' ? [field] : rows.filter((row) => isWithin(row.path, field.path))).flatMap(
+    (row) => (row.kind === 'leaf' && row.evidence?.page != null ? [row.evidence] : []),
+  );
+  const page = printed[0]?.page;
+  if (page == null) return undefined;
+  const boxes = printed.filter((one) => one.page === page).flatMap((one) => (one.boxes ?? []) as Box[]);
+  const [first] = boxes;
+  if (first === undefined) return { page };
+  if (field.kind === 'leaf') return { page, box: first };
+  const edge = (side: 0 | 1 | 2 | 3) => boxes.map((box) => box[side]);
+  return { page, box: [Math.min(...edge(0)), Math.min(...edge(1)), Math.max(...edge(2)), Math.max(...edge(3))] };
 }
 
 /** A box to draw on a page. */

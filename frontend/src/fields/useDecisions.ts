@@ -188,6 +188,26 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
     [decide],
   );
 
+  /** Remove an item of a list; the following items move up. */
+  const remove = useCallback(
+    (id: string, path: string, how: How) =>
+      decide(
+        id,
+        path,
+        (current) => {
+          const params = {
+            path: { extraction_id: id },
+            query: { path },
+            header: { 'if-match': `"${current.version}"` },
+          };
+          return dataOf(api.DELETE('/api/extractions/{extraction_id}/fields', { params }));
+        },
+        // (Restoring the version before would lock the items that move.)
+        { ...how, isFinal: true },
+      ),
+    [decide],
+  );
+
   /** Decide the proposals that the person saw for a path: another one that came since stays open. Rejecting is final. */
   const decideProposals = useCallback(
     (id: string, path: string, proposals: Seen['proposals'], accepted: boolean) =>
@@ -266,7 +286,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       ),
     [decide],
   );
-  return { canUndo: decided.length > 0, settled, write, confirm, unlock, decideProposals, undo, undoBatch };
+  return { canUndo: decided.length > 0, settled, write, confirm, remove, unlock, decideProposals, undo, undoBatch };
 }
 
 export type Decisions = ReturnType<typeof useDecisions>;

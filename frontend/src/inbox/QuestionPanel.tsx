@@ -56,7 +56,7 @@ export function QuestionPanel({ item, left, next, decisions, onDecided, onReview
   const field = rows.find((one) => one.path === path);
   const { answers, isLoading } = useAnswers(stored, field);
   const marks = useMemo(() => withAnswers(marksByPage(rows), answers), [rows, answers]);
-  const { page, box, chosen } = questionPlace(answers, field);
+  const { page, box, chosen } = questionPlace(answers, field, rows);
 
   // The next question opens at once.
   useEffect(() => {

@@ -1,6 +1,6 @@
 /** One question about a field: why it is asked, and the answers as buttons. In the inbox, on documents and beside tables. */
 
-import { Ban, CircleDashed, CircleHelp, MousePointerClick, Pencil } from 'lucide-react';
+import { Ban, CircleDashed, CircleHelp, MousePointerClick, Pencil, Trash2 } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -16,6 +16,7 @@ import { canBeBlank, statusLabel, statusText } from '../fields/fieldStatus';
 import type { FieldRow } from '../fields/fieldTree';
 import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
+import { pathSteps, valueAt } from '../fields/paths';
 import { ProposedValue } from '../fields/ProposedValue';
 import { proposalOf } from '../fields/proposals';
 import type { Decisions } from '../fields/useDecisions';
@@ -26,6 +27,7 @@ import { answerReason, answerText, type CandidateAnswer } from './answers';
 
 const PICK = { id: 'question.pick', keys: 'p' } as const;
 const ABSENT = { id: 'question.absent', keys: 'n' } as const;
+const REMOVE = { id: 'question.removeRow', keys: 'x' } as const;
 const TYPE = { id: 'question.type', keys: 't' } as const;
 const DIGITS = ([1, 2, 3, 4, 5, 6, 7, 8, 9] as const).map(
   (digit) => ({ id: `question.answer${digit}`, keys: String(digit) }) as const,
@@ -80,6 +82,13 @@ export function Question(props: QuestionProps) {
   };
   const isBlankable = leaf !== undefined && canBeBlank(field as never, leaf.value);
 
+  const isItem = leaf === undefined && proposal === undefined && path.endsWith(']') && !path.endsWith('"]');
+  const remove = () => {
+    const row = valueAt(extraction.extracted_fields, pathSteps(path) ?? []);
+    onDecided(path, decisions.remove(id, path, { was: row ?? null }));
+  };
+
+  useShortcut(REMOVE, remove, isItem && canWrite);
   useShortcut(PICK, () => setMode('pick'), hasEditor && canWrite);
   useShortcut(ABSENT, () => write(null), isBlankable && canWrite);
   useShortcut(TYPE, () => setMode('type'), hasEditor && canWrite);
@@ -141,6 +150,11 @@ export function Question(props: QuestionProps) {
             disabled={!canWrite}
             onClick={() => onDecided(path, decisions.confirm(id, path))}>
             {t('fields.keep')}
+          </Button>
+        )}
+        {isItem && (
+          <Button size="md" icon={Trash2} keys="X" disabled={!canWrite} onClick={remove}>
+            {t('fields.removeRow')}
           </Button>
         )}
       </div>

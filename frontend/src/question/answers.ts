@@ -7,7 +7,7 @@ import type { components } from '../api/description';
 import type { Box, Extraction } from '../api/types';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import type { FieldRow, Mark } from '../fields/fieldTree';
+import { type FieldRow, type Mark, placeOf } from '../fields/fieldTree';
 import { displayValue } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
 import { proposalOf } from '../fields/proposals';
@@ -94,13 +94,17 @@ export function answerMark(index: number): string {
   return ` answer ${index + 1}`;
 }
 
-/** Return where to look: the box of the first answer that has one, else that of the value. */
-export function questionPlace(answers: readonly CandidateAnswer[], field: FieldRow | undefined) {
+/** Return where to look: the box of the first answer that has one, else that of the field. */
+export function questionPlace(
+  answers: readonly CandidateAnswer[],
+  field: FieldRow | undefined,
+  rows: readonly FieldRow[],
+) {
   const at = answers.findIndex((one) => one.page !== null);
-  const evidence = field?.kind === 'leaf' ? field.evidence : undefined;
+  const place = placeOf(rows, field);
   return {
-    page: answers[at]?.page ?? evidence?.page ?? 1,
-    box: (answers[at]?.boxes[0] ?? evidence?.boxes?.[0]) as Box | undefined,
+    page: answers[at]?.page ?? place?.page ?? 1,
+    box: (answers[at]?.boxes[0] ?? place?.box) as Box | undefined,
     chosen: at < 0 ? (field?.path ?? null) : answerMark(at),
   };
 }

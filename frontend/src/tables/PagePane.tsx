@@ -207,7 +207,7 @@ function Value(props: Props & { row: ReadRow }) {
   const isAsked = field !== undefined && needsLook(cell);
   const { answers, isLoading } = useAnswers(isAsked ? stored : undefined, isAsked ? field : undefined);
   const marks = useMemo(() => withAnswers(marksByPage(fields), isAsked ? answers : []), [fields, answers, isAsked]);
-  const { page, box, chosen } = questionPlace(isAsked ? answers : [], field);
+  const { page, box, chosen } = questionPlace(isAsked ? answers : [], field, fields);
   const problem = column === undefined ? rowProblem(row) : undefined;
   if (extraction.isError) return <ErrorNotice error={extraction.error} />;
   const text = cell === undefined || column === undefined ? '' : displayCell(cell, column);

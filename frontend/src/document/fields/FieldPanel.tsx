@@ -37,12 +37,14 @@ interface Props {
   onDecide: (path: string, saved: Promise<boolean>, value?: unknown) => void;
   onChoose: (path: string) => void;
   onPlace: (page: number, box: Box) => void;
+  /** Below what needs a person. */
+  below: ReactNode;
   /** Above the fields. */
   children: ReactNode;
 }
 
 export function FieldPanel(props: Props) {
-  const { extraction, schema, canWrite, rows, questions, answers, open, chosen, changed, children } = props;
+  const { extraction, schema, canWrite, rows, questions, answers, open, chosen, changed, below, children } = props;
   const { decisions, onDecide, onChoose, onPlace } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [editing, setEditing] = useState(false);
@@ -118,6 +120,7 @@ export function FieldPanel(props: Props) {
           onOpen={openQuestion}
         />
       )}
+      {below}
       {rows.length > 0 && (
         <h2 className="flex px-4 pt-2 pb-1 text-xs font-normal text-muted-foreground">
           <span className="flex-1">{t('inbox.allFields')}</span>
