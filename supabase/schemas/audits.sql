@@ -59,15 +59,15 @@ $$;
 --   values   accepted without a look: no one has looked at them
 --   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
 --   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting] by the first two
+--   weeks    [monday, right, wrong] of the audits that would be accepted without the audit, by the week of the look
 --   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
 create function private.review_figures(p_schema_id uuid) returns table (
-  max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, model text, "values" bigint,
-  rate float8, audits jsonb, looks jsonb, min_confidences jsonb
+  max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, schema_revids uuid[], model text,
+  "values" bigint, rate float8, audits jsonb, weeks jsonb, looks jsonb, min_confidences jsonb
 ) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   v_org uuid := (select org_id from public.schemas where id = p_schema_id);
-  v_revids uuid[];
 begin
   perform private.check_found(
     private.is_service() and auth.uid() is null or v_org in (select private.my_org_ids()), 'schema');
@@ -75,9 +75,9 @@ begin
   into max_error, own_max_error, schema_revid, starting_confidence
   from public.schemas as s join public.organisations as o on o.id = s.org_id
   join public.schema_versions as v on v.schema_id = s.id where s.id = p_schema_id order by v.number desc limit 1;
-  v_revids := array(select private.same_versions(schema_revid));
+  schema_revids := array(select private.same_versions(schema_revid));
   select e.model, sum(e.unseen_count), min(e.audit_rate) into model, "values", rate
-  from public.extractions as e where e.schema_revid = any (v_revids) and e.audit_rate > 0
+  from public.extractions as e where e.schema_revid = any (schema_revids) and e.audit_rate > 0
   group by e.model order by max(e.created_at) desc limit 1;
   "values" := coalesce("values", 0);
   audits := (
@@ -85,8 +85,16 @@ begin
       select confidence, is_accepted, count(*) filter (where outcome = 'right') as is_right,
         count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting
       from public.audits as one
-      where one.schema_revid = any (v_revids) and one.model = review_figures.model and draw < rate
+      where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
       group by 1, 2) as a);
+  weeks := (
+    select coalesce(jsonb_agg(jsonb_build_array(a.monday, a.is_right, a.is_wrong) order by a.monday), '[]') from (
+      select date_trunc('week', one.checked_at at time zone 'utc')::date as monday,
+        count(*) filter (where outcome = 'right') as is_right, count(*) filter (where outcome = 'wrong') as is_wrong
+      from public.audits as one
+      where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate and is_accepted
+        and outcome is not null
+      group by 1) as a);
   looks := (
     select coalesce(jsonb_agg(jsonb_build_array(f.pattern, l.band, l.checked, l.corrected)), '[]') from (
       select max(id) as example, (checked_confidence >= 0.5)::integer + (checked_confidence >= 0.95)::integer as band,
@@ -94,7 +102,7 @@ begin
       from (
         select * from public.fields where org_id = v_org and outcome is not null
         order by checked_at desc limit 10000) as newest
-      where checked_revid = any (v_revids) and outcome in ('confirmed', 'corrected') and checked_confidence is not null
+      where checked_revid = any (schema_revids) and outcome in ('confirmed', 'corrected') and checked_confidence is not null
       group by pattern_key, band) as l
     join public.fields as f on f.id = l.example);
   min_confidences := (select p.min_confidences from private.review_policy(schema_revid, model) as p);

@@ -89,5 +89,12 @@ async def test_bound_on_the_quality_page_holds_for_the_known_errors(serve):
         assert claim["audited"] >= 299
         assert claim["at_most"] == pytest.approx(upper_bound(len(wrong), len(audited)))
         assert claim["needed"] == audits_needed(len(wrong), 0.01)
+        # The claim over time ends with the claim; behind its numbers are the values.
+        (*_, week) = (await server.get(f"schemas/{schema_id}/quality"))["review"]["weeks"]
+        assert {key: week[key] for key in ("audited", "wrong", "at_most")} == {
+            key: claim[key] for key in ("audited", "wrong", "at_most")
+        }
+        shown = (await server.get(f"schemas/{schema_id}/quality/values?show=wrong"))["items"]
+        assert {(numbers[one["document_id"]], one["path"]) for one in shown} == wrong
         left = sum(len(fields) for fields in WRONG.values()) - len(wrong)
         assert left / claim["values"] <= claim["at_most"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from answers import assert_problem
 
 from extraction_case import until
 from fieldmark.offline_model.messages import call, text
+from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -196,3 +198,29 @@ async def test_doubted_row_is_one_value_to_review_until_a_person_keeps_it(serve)
         assert await to_review() == {}
         stored = await server.get(f"extractions/{extraction}")
         assert stored["statuses"]["items[3]"] == {"status": "accepted", "reason": "subtotal"}
+
+
+async def test_order_by_value_begins_with_what_is_probably_wrong_and_soon_done(serve):
+    # By document: the confidence of each value.
+    read = {"many.txt": {"a": 0.3, "b": 0.1}, "sure.txt": {"a": 0.45}, "wrong.txt": {"a": 0.4}}
+    async with serve() as server:
+        for name, confidences in read.items():
+            document = await server.upload_text("one two", name)
+            async with server.runtime.database.as_user(server.scope) as conn:
+                made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document)
+                found = {path: {"state": "found", "page": 1, "boxes": []} for path in confidences}
+                await extractions.save_fields(conn, made, dict.fromkeys(confidences, "one"), confidences, found)
+
+        async def listed(**query) -> tuple[list[tuple[str, str]], str | None]:
+            page = await _inbox(server, kind="value", **query)
+            return [(one["filename"], one["path"]) for one in page["items"]], page["next"]
+
+        newest, _ = await listed()
+        assert newest == [("wrong.txt", "a"), ("sure.txt", "a"), ("many.txt", "a"), ("many.txt", "b")]
+        first, following = await listed(order="value", limit=2)
+        assert first == [("wrong.txt", "a"), ("sure.txt", "a")]
+        assert await listed(order="value", limit=2, before=following) == (
+            [("many.txt", "b"), ("many.txt", "a")],
+            None,
+        )
+        assert_problem(await server.http.get("/api/inbox", params={"order": "value"}), 422, "invalid")

@@ -60,6 +60,19 @@ async def test_checks_of_people_are_counted_by_field_with_the_exact_bound(serve,
         (correction,) = (await server.get(f"schemas/{schema_id}/corrections"))["items"]
         assert (correction["path"], correction["was"], correction["now"]) == ("total", "10", "11")
         assert (await server.get(f"schemas/{schema_id}/corrections?column=vendor"))["items"] == []
+        # Behind each number are its values.
+        counted = {
+            kind: await _counted(server, schema_id, kind) for kind in ("confirmed", "corrected", "found", "checked")
+        }
+        assert counted == {
+            "confirmed": [("total", "10"), ("vendor", "Acme")],
+            "corrected": [("total", "11")],
+            "found": [("number", "A-1")],
+            "checked": [("total", "10"), ("vendor", "Acme"), ("total", "11")],
+        }
+        assert len(await _counted(server, schema_id, "filled")) == table["filled"] == 5
+        assert await _counted(server, schema_id, "filled", "number") == [("number", "A-1")]
+        assert await _counted(server, schema_id, "missing") == [("number", None)]
         today = await server.get("overview/work")
         (day,) = today["done"]
         assert (day["confirmed"], day["corrected"], day["found"], day["absent"]) == (2, 1, 1, 0)
@@ -72,6 +85,13 @@ async def test_checks_of_people_are_counted_by_field_with_the_exact_bound(serve,
             assert (await stranger.get("/api/overview")).json()["quality"]["fields"] == []
             assert_problem(await stranger.get(f"/api/schemas/{schema_id}/quality"), 404)
             assert_problem(await stranger.get(f"/api/schemas/{schema_id}/corrections"), 404)
+
+
+async def _counted(server, schema_id, kind, column=None):
+    query = {"show": kind} | ({} if column is None else {"column": column})
+    answer = await server.http.get(f"/api/schemas/{schema_id}/quality/values", params=query)
+    assert answer.status_code == 200, answer.text
+    return [(one["path"], one["now"]) for one in answer.json()["items"]]
 
 
 async def test_time_of_people_has_no_breaks(serve, clone):

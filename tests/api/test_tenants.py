@@ -58,6 +58,7 @@ ROUTES_WITH_ID = [
     ("GET", "/api/schemas/{schema}/quality", None),
     ("PUT", "/api/schemas/{schema}/max_error", {"max_error": 0.02}),
     ("GET", "/api/schemas/{schema}/corrections", None),
+    ("GET", "/api/schemas/{schema}/quality/values?show=corrected", None),
     ("GET", "/api/tables/{schema}/rows", None),
     ("POST", "/api/tables/{schema}/rows", {"rows": [{"document_id": "{document}"}]}),
     ("GET", "/api/tables/{schema}/export", None),

@@ -37,11 +37,19 @@ async def test_cost_and_quality_of_a_month_are_on_one_page_and_numbers_open_thei
         await expect(month.get_by_role("link", name=f"2 {label('home.fields.missing')}")).to_be_visible()
         # What was corrected, on the page of the table's quality.
         await month.get_by_role("link", name=re.compile("1 of 1 values")).click()
-        corrections = page.get_by_role("region", name=label("quality.corrections"))
+        corrections = page.get_by_role("region", name=label("quality.shown.corrected"))
         await expect(corrections.get_by_role("deletion")).to_contain_text("10")
         await expect(corrections.get_by_role("insertion")).to_contain_text("11")
         columns = page.get_by_role("region", name=label("quality.byColumn")).last
-        await expect(columns.get_by_role("row").filter(has_text="vendor")).to_contain_text("95.0%")
+        vendor = columns.get_by_role("row").filter(has_text="vendor")
+        await expect(vendor).to_contain_text("95.0%")
+        # Each number lists the values that it counts.
+        kind = label("quality.shown.confirmed")
+        await vendor.get_by_role(
+            "button", name=label("quality.showValuesOf", count=1, kind=kind, column="vendor")
+        ).click()
+        confirmed = page.get_by_role("region", name=kind)
+        await expect(confirmed.get_by_role("listitem")).to_contain_text("Acme")
         await page.get_by_role("button", name=label("period.previous.month")).click()
         await page.get_by_role("heading", name=label("quality.none")).wait_for()
         await page.get_by_role("link", name=label("quality.rows"), exact=True).click()

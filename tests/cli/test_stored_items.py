@@ -95,6 +95,28 @@ async def test_table_of_a_schema_is_printed_and_written_to_a_file(commands, tmp_
             assert (await fieldmark.run("table", *arguments)).code == code
 
 
+async def test_quality_of_a_table_is_printed_with_the_values_behind_each_number(commands):
+    values = [call("extract_fields", {"fields": {"total": 10.0}}), call("complete_extraction", {"summary": "Read."})]
+    async with commands(Script([values, [text("Done.")]])) as fieldmark:
+        assert (await fieldmark.run("schema", "push", fieldmark.file(json.dumps(SCHEMA), "Invoice.json"))).code == 0
+        read = await fieldmark.run("extract", fieldmark.file(), "--schema", "Invoice", "--json")
+        assert read.code == 0, read.err
+        printed = await fieldmark.run("quality", "invoice")
+        header, total, claim = printed.out.splitlines()
+        assert (header.split()[:2], total.split()) == (["column", "filled"], ["total", "100%", "0", "0", "0"])
+        found = json.loads((await fieldmark.run("quality", "Invoice", "--json")).out)
+        assert (found["documents"], found["filled"]) == (1, 1)
+        assert claim.startswith(f"{found['review']['claim']['values']} values")
+        assert (await fieldmark.run("quality", "Invoice", "--show", "filled")).out.split() == ["a.txt", "total", "10.0"]
+        (value,) = (await fieldmark.run("quality", "Invoice", "--show", "filled", "--json")).out.splitlines()
+        assert json.loads(value)["path"] == "total"
+        assert (await fieldmark.run("quality", "Invoice", "--show", "corrected")).out == ""
+        assert [(await fieldmark.run("quality", *one)).code for one in (("Receipt",), ("Invoice", "--show", "x"))] == [
+            1,
+            2,
+        ]
+
+
 async def test_extract_uses_stored_items_by_name(commands):
     async with commands(Script([repeat_forever([text("Done.")])])) as fieldmark:
         document = fieldmark.file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -15,13 +16,14 @@ from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import MaxError, RequestBody
 from fieldmark.api.usage import Credit
 from fieldmark.domain.document_filters import FieldPath
+from fieldmark.domain.statuses import ValueKind
 from fieldmark.services import overview
 from fieldmark.services.audits import ReviewRule, review_rule
 from fieldmark.services.overview import Cost, FillingStack, Quality, TableQuality
 from fieldmark.stores import audits, usage
 from fieldmark.stores import overview as stored
 from fieldmark.stores.library import schemas
-from fieldmark.stores.overview import Correction, DoneOnDay, Work
+from fieldmark.stores.overview import Correction, CountedValue, DoneOnDay, Work
 
 router = Routes(prefix="/api", tags=["overview"])
 
@@ -63,6 +65,12 @@ class Corrections(BaseModel):
     items: list[Correction]
 
 
+class CountedValues(BaseModel):
+    """Values that a number counts."""
+
+    items: list[CountedValue]
+
+
 @router.get("/overview")
 async def get_overview(scope: TheScope, conn: Conn, since: Since = None, until: Until = None) -> Overview:
     """Return what the documents of a period cost, by day, table and model, and how good their values were, by field:
@@ -101,6 +109,32 @@ async def get_quality(
     return await overview.table_quality(conn, overview.period(scope, since, until, schema_id))
 
 
+@router.get("/schemas/{schema_id}/quality/values")
+async def list_counted_values(
+    schema_id: UUID,
+    scope: TheScope,
+    conn: Conn,
+    show: Annotated[
+        ValueKind,
+        Query(
+            description="Confirmed, corrected, checked (both) or found by people in the period; filled or missing in "
+            "its documents. Of the claim: accepted without a look, audited, wrong (of these), waiting for an audit."
+        ),
+    ],
+    since: Since = None,
+    until: Until = None,
+    column: Annotated[FieldPath | None, Query(description="Only values of this field.")] = None,
+    limit: Annotated[int, Query(ge=1, le=200, description="The most values to return.")] = 20,
+    offset: Annotated[int, Query(ge=0, le=1_000_000, description="The number of values to skip.")] = 0,
+) -> CountedValues:
+    """List the values that a number of a table's quality counts, the last look first."""
+    figures = await audits.review_figures(conn, schema_id)
+    days = overview.period(scope, since, until, schema_id)
+    return CountedValues(
+        items=await stored.counted_values(conn, days, show, figures, column, limit=limit, offset=offset)
+    )
+
+
 @router.put("/schemas/{schema_id}/max_error")
 async def set_max_error(schema_id: UUID, body: Goal, scope: TheScope, runtime: TheRuntime) -> ReviewRule:
     """Set how many of a table's values that no one looks at may be wrong. It holds for documents that are read from
@@ -124,4 +158,6 @@ async def list_corrections(
     """List the values of a schema's table that people corrected in a period."""
     await schemas.get(conn, schema_id)
     days = overview.period(scope, since, until, schema_id)
-    return Corrections(items=await stored.corrections(conn, days, column, limit=limit, offset=offset))
+    corrected = ValueKind.CORRECTED
+    found = await stored.counted_values(conn, days, corrected, None, column, limit=limit, offset=offset)
+    return Corrections(items=[Correction(**asdict(one)) for one in found])

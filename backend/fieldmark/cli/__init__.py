@@ -23,6 +23,7 @@ from fieldmark.cli.ground import ground
 from fieldmark.cli.keys import key
 from fieldmark.cli.mcp import mcp
 from fieldmark.cli.process import standard_streams
+from fieldmark.cli.quality import quality
 from fieldmark.cli.runs import approve, cancel, runs
 from fieldmark.cli.schema_changes import apply, diff
 from fieldmark.cli.schemas import schema
@@ -63,6 +64,7 @@ _COMMANDS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "propose": (propose, "fieldmark propose invoice.pdf"),
         "accept": (accept, "fieldmark accept DOCUMENT"),
         "reject": (reject, "fieldmark reject DOCUMENT"),
+        "quality": (quality, "fieldmark quality invoices --show corrected"),
         "runs": (runs, "fieldmark runs"),
         "approve": (approve, "fieldmark approve RUN"),
         "cancel": (cancel, "fieldmark cancel RUN"),

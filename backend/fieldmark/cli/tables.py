@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -97,7 +98,7 @@ async def _path_of(client: Client, name: str) -> str:
 
 
 def _lines(found: dict[str, Any]) -> list[list[str]]:
-    """Return the header and the rows as texts, each column padded to its widest text, up to 40 characters."""
+    """Return the header and the rows as texts in padded columns."""
     if not found["items"]:
         return []
     names: list[str] = [column["path"] for column in found["columns"]]
@@ -106,6 +107,12 @@ def _lines(found: dict[str, Any]) -> list[list[str]]:
         document = f"{row['filename']} {row['path'] or ''}".rstrip()
         line = [document, str(row["review_count"] or ""), *(_cell_text(row["cells"][name]) for name in names)]
         lines.append([*line, *(["; ".join(map(_mark_text, row["marks"]))] if "marks" in row else [])])
+    return pad_columns(lines)
+
+
+def pad_columns(lines: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return lines of texts with each column padded to its widest text, up to 40 characters."""
+    lines = list(lines)
     widths = [min(max(map(len, column)), 40) for column in zip(*lines, strict=True)]
     return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
 

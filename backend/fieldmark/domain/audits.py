@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -65,6 +66,26 @@ class Claim:
     def is_proven(self) -> bool:
         """Whether the goal is reached."""
         return self.at_most is not None and self.at_most <= self.max_error
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWeek:
+    """What the audits until the end of a week prove."""
+
+    monday: date
+    audited: int
+    wrong: int
+    at_most: Annotated[float | None, Field(description="As in the claim.")]
+
+
+def claim_weeks(weeks: Sequence[tuple[date, int, int]]) -> list[ClaimWeek]:
+    """Return the claim at the end of each week. `weeks` has the right and wrong audits of each, oldest first."""
+    found: list[ClaimWeek] = []
+    audited = wrong = 0
+    for monday, right_now, wrong_now in weeks:
+        audited, wrong = audited + right_now + wrong_now, wrong + wrong_now
+        found.append(ClaimWeek(monday, audited, wrong, upper_bound(wrong, audited)))
+    return found
 
 
 def audits_needed(wrong: int, max_error: float) -> int:

@@ -55,12 +55,29 @@ class DocumentStatus(StrEnum):
     FAILED = "failed"
 
 
+class ValueKind(StrEnum):
+    """Which values a number of a table's quality counts: four of the checks in the period, two of the documents whose
+    reading started in it, and those of the claim."""
+
+    CONFIRMED = "confirmed"
+    CORRECTED = "corrected"
+    FOUND = "found"
+    CHECKED = "checked"
+    FILLED = "filled"
+    MISSING = "missing"
+    ACCEPTED = "accepted"
+    AUDITED = "audited"
+    WRONG = "wrong"
+    WAITING = "waiting"
+
+
 class DocumentOrder(StrEnum):
-    """What a list of documents is sorted by."""
+    """What a list of documents is sorted by. REVIEW is what a person's next look is worth."""
 
     ADDED = "added"
     NAME = "name"
     PAGES = "pages"
+    REVIEW = "review"
 
 
 class DocumentStage(StrEnum):

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import Field
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.audits import NEVER, AuditCount, Claim, min_confidence, often_corrected
+from fieldmark.domain.audits import NEVER, AuditCount, Claim, ClaimWeek, claim_weeks, min_confidence, often_corrected
 from fieldmark.stores import audits as stored
 from fieldmark.stores.audits import ReviewFigures
 
@@ -25,6 +26,7 @@ class ReviewRule:
     """Which values of a table a person is asked to look at, and what that proves about the others."""
 
     claim: Claim
+    weeks: Annotated[list[ClaimWeek], Field(description="The claim over time: weeks with audits, oldest first.")]
     own_max_error: Annotated[float | None, Field(description="The goal of this table. null: the organisation's.")]
     schema_revid: Annotated[UUID, Field(description="The version of the schema: only its values count.")]
     model: Annotated[str | None, Field(description="The newest model: only its values count. null: none has read.")]
@@ -40,6 +42,7 @@ async def review_rule(conn: Connection, schema_id: UUID) -> ReviewRule:
     policy = figures.min_confidences or {}
     return ReviewRule(
         Claim.of(figures.values, _audits(figures), float(figures.max_error)),
+        claim_weeks([(date.fromisoformat(monday), right, wrong) for monday, right, wrong in figures.weeks]),
         None if figures.own_max_error is None else float(figures.own_max_error),
         figures.schema_revid,
         figures.model,

@@ -1,4 +1,4 @@
-"""The inbox: one list of what waits for a person, newest first.
+"""The inbox: one list of what waits for a person, newest first, or the questions by what a look is worth.
 
 A question is a field of a document that needs review, with the status and reason that are stored with the field. The
 other kinds are calls that wait for approval, suggested schemas, and files that could not be read.
@@ -17,7 +17,8 @@ from uuid import UUID
 from pydantic import ConfigDict, Field
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import DocumentStage, RunStatus
+from fieldmark.domain.statuses import DocumentOrder, DocumentStage, RunStatus
+from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.stores import documents, inbox, runs
 from fieldmark.stores.documents import DocumentListFilter
@@ -36,6 +37,13 @@ class InboxKind(StrEnum):
     APPROVAL = "approval"
     SUGGESTION = "suggestion"
     FAILED = "failed"
+
+
+class InboxOrder(StrEnum):
+    """NEWEST by time of upload or start; VALUE of documents by what a look at their next question is worth."""
+
+    NEWEST = "newest"
+    VALUE = "value"
 
 
 _STAGES: Final[Mapping[InboxKind, DocumentStage]] = {
@@ -148,10 +156,29 @@ _Subject = tuple[InboxKind, DocumentRow | RunRow]
 
 
 async def list_items(
-    conn: Connection, scope: Scope, filters: InboxFilter, *, limit: int, before: str | None
+    conn: Connection,
+    scope: Scope,
+    filters: InboxFilter,
+    *,
+    limit: int,
+    before: str | None,
+    order: InboxOrder = InboxOrder.NEWEST,
 ) -> tuple[list[InboxItem], str | None]:
     """Return the items of at most `limit` documents and calls, and the cursor of the next page. Raise Invalid for an
-    invalid cursor."""
+    invalid cursor, and for an order that a kind does not have."""
+    if order is InboxOrder.VALUE:
+        if filters.kinds != [InboxKind.VALUE]:
+            raise Invalid("Only values have this order: add `kind=value`.")
+        page = await documents.list_documents(
+            conn,
+            scope.org_id,
+            limit=limit,
+            before=before,
+            filters=filters.of_documents(InboxKind.VALUE),
+            sort=DocumentOrder.REVIEW,
+            descending=True,
+        )
+        return await _items(conn, [(InboxKind.VALUE, row) for row in page.items], filters, order), page.next
     position = position_of(before, "inbox")
     subjects: list[_Subject] = []
     for kind in filters.kinds:
@@ -176,10 +203,19 @@ async def _list(
     )
 
 
-async def _items(conn: Connection, subjects: Sequence[_Subject], filters: InboxFilter) -> list[InboxItem]:
+async def _items(
+    conn: Connection, subjects: Sequence[_Subject], filters: InboxFilter, order: InboxOrder = InboxOrder.NEWEST
+) -> list[InboxItem]:
     questions = defaultdict[UUID, list[inbox.QuestionRow]](list)
     asked = [row.id for kind, row in subjects if kind is InboxKind.VALUE]
-    for question in await inbox.list_questions(conn, asked, filters.schema_id, filters.field) if asked else ():
+    found = (
+        await inbox.list_questions(
+            conn, asked, filters.schema_id, filters.field, least_certain_first=order is InboxOrder.VALUE
+        )
+        if asked
+        else ()
+    )
+    for question in found:
         questions[question.document_id].append(question)
     waiting = [row for _, row in subjects if isinstance(row, RunRow)]
     calls = await waiting_calls(conn, [run.id for run in waiting]) if waiting else {}

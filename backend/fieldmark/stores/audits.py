@@ -21,10 +21,12 @@ class ReviewFigures:
     own_max_error: Decimal | None
     starting_confidence: Decimal
     schema_revid: UUID
+    schema_revids: list[UUID]
     model: str | None
     values: int
     rate: float | None
     audits: list[tuple[float, bool, int, int, int]]
+    weeks: list[tuple[str, int, int]]
     looks: list[tuple[str, int, int, int]]
     min_confidences: dict[str, float] | None
 

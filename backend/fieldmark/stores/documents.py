@@ -69,6 +69,11 @@ _ORDERS: Mapping[DocumentOrder, LiteralString] = {
     DocumentOrder.ADDED: "created_at",
     DocumentOrder.NAME: "lower(filename)",
     DocumentOrder.PAGES: "page_count",
+    # The mean chance that a value which waits for a look is wrong, times the share of the document's looks that one is.
+    DocumentOrder.REVIEW: """(
+        select sum(case f.status when 'needs_review' then 1 else 1 - coalesce(f.confidence, 0) end) / count(*) ^ 2
+        from private.current_by_schema as e join public.fields as f on f.extraction_id = e.id
+        where e.document_id = documents.id and f.status in ('needs_review', 'unclear'))""",
 }
 # How an index finds the documents at a stage. (With `in`, the planner may read all documents in order.)
 _AT_STAGE: Mapping[DocumentStage, LiteralString] = {

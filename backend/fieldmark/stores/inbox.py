@@ -64,7 +64,12 @@ _QUESTIONS: LiteralString = """private.current_by_schema as e
 
 
 async def list_questions(
-    conn: Connection, document_ids: Sequence[UUID], schema_id: UUID | None = None, field: str | None = None
+    conn: Connection,
+    document_ids: Sequence[UUID],
+    schema_id: UUID | None = None,
+    field: str | None = None,
+    *,
+    least_certain_first: bool = False,
 ) -> list[QuestionRow]:
     """Return the questions of documents, of one table and of one field if given: at most 100 of each extraction, most
     urgent first."""
@@ -79,10 +84,18 @@ async def list_questions(
               select * from public.fields
               where extraction_id = q.extraction_id and status in ('needs_review', 'unclear')
                 and (%(field)s::text is null or pattern = %(field)s)
-              order by status, id limit %(most)s) as f on true
+              order by status, case when %(by_confidence)s then coalesce(confidence, 0) end, id limit %(most)s
+            ) as f on true
             where %(field)s::text is null or f.path is not null
-            order by q.created_at, q.extraction_id, f.status, f.id""",
-        {"documents": list(document_ids), "schema_id": schema_id, "field": field, "most": MAX_QUESTIONS},
+            order by q.created_at, q.extraction_id, f.status,
+              case when %(by_confidence)s then coalesce(f.confidence, 0) end, f.id""",
+        {
+            "documents": list(document_ids),
+            "schema_id": schema_id,
+            "field": field,
+            "by_confidence": least_certain_first,
+            "most": MAX_QUESTIONS,
+        },
     )
 
 

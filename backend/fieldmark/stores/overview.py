@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -12,6 +12,8 @@ from uuid import UUID
 from pydantic import Field
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.statuses import ValueKind
+from fieldmark.stores.audits import ReviewFigures
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
@@ -131,19 +133,27 @@ class CheckedWeek:
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
-    """A value that a person corrected."""
+class CountedValue:
+    """A value that a number of a table's quality counts."""
 
     document_id: UUID
     filename: str
     extraction_id: UUID
     path: str
     pattern: str
-    was: Annotated[str | None, Field(description="The agent's value.")]
-    now: Annotated[str | None, Field(description="The person's value. null: the document has none.")]
+    was: Annotated[str | None, Field(description="The agent's value, if a person looked at it.")]
+    now: Annotated[str | None, Field(description="The value. null: the document has none.")]
+    checked_by: UUID | None
+    checked_at: datetime | None
+    page: Annotated[int | None, Field(description="The page of the value.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction(CountedValue):
+    """A value that a person corrected."""
+
     checked_by: UUID
     checked_at: datetime
-    page: Annotated[int | None, Field(description="The page of the value.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,26 +308,59 @@ async def checked_weeks(conn: Connection, period: Period) -> list[CheckedWeek]:
         return await fetch_all(conn, CheckedWeek, query, period.parameters())
 
 
-async def corrections(
-    conn: Connection, period: Period, column: str | None, *, limit: int, offset: int = 0
-) -> list[Correction]:
-    """Return the values that people corrected in a period, the last one first. `column`: only in this field. Raise
+_LIVE: Final[LiteralString] = f"""public.fields as f join (
+    select e.id from ({_STARTED} and e.schema_revid in (
+      select id from public.schema_versions where schema_id = %(schema)s)) as e {_IS_CURRENT}) as live
+    on live.id = f.extraction_id where true"""
+_AUDITED: Final[LiteralString] = """public.audits as a join public.fields as f
+    on f.extraction_id = a.extraction_id and f.path = a.path
+    where a.schema_revid = any (%(revids)s) and a.model = %(model)s and a.draw < %(rate)s and a.is_accepted"""
+_VALUES: Final[Mapping[ValueKind, LiteralString]] = {
+    ValueKind.CONFIRMED: f"{_CHECKED} and {_UNCHANGED}",
+    ValueKind.CORRECTED: f"{_CHECKED} and f.outcome = 'corrected'",
+    ValueKind.FOUND: f"{_CHECKED} and f.outcome = 'found'",
+    ValueKind.CHECKED: f"{_CHECKED} and (f.outcome = 'corrected' or {_UNCHANGED})",
+    ValueKind.FILLED: f"{_LIVE} and f.kind <> 'blank' and f.indexes = '{{}}'",
+    ValueKind.MISSING: f"{_LIVE} and f.reason = 'missing' and f.status = 'needs_review'",
+    ValueKind.ACCEPTED: """public.fields as f join public.extractions as e on e.id = f.extraction_id
+        where e.schema_revid = any (%(revids)s) and e.model = %(model)s and e.audit_rate > 0
+          and f.status = 'found' and f.kind <> 'container' and f.state = 'found' and f.outcome is null""",
+    ValueKind.AUDITED: f"{_AUDITED} and a.outcome is not null",
+    ValueKind.WRONG: f"{_AUDITED} and a.outcome = 'wrong'",
+    ValueKind.WAITING: f"{_AUDITED} and a.outcome is null",
+}
+
+
+async def counted_values(
+    conn: Connection,
+    period: Period,
+    kind: ValueKind,
+    figures: ReviewFigures | None,
+    column: str | None,
+    *,
+    limit: int,
+    offset: int = 0,
+) -> list[CountedValue]:
+    """Return the values that a number of a table's quality counts: the last look first, then the newest. `figures` are
+    needed for those of the claim. `column`: only of this field. A value that a person removed is none. Raise
     TooLongToAnswer."""
     # (The keys come from the index: the page, the values and the names are read only for the rows that are returned.)
     query: LiteralString = f"""
         select c.document_id, d.filename, c.extraction_id, c.path, c.pattern, e.locks -> c.path ->> 'was' as was,
           c.text as now, c.checked_by, c.checked_at, (e.evidence -> c.path ->> 'page')::integer as page
         from (
-          select f.id from {_CHECKED} and f.outcome = 'corrected'
+          select f.id, f.checked_at from {_VALUES[kind]}
             and (%(column)s::text is null or f.pattern_key = md5(%(column)s)::uuid)
-          order by f.checked_at desc, f.id desc limit %(limit)s offset %(offset)s) as found
+          order by f.checked_at desc nulls last, f.id desc limit %(limit)s offset %(offset)s) as found
         join public.fields as c on c.id = found.id
         join public.extractions as e on e.id = c.extraction_id
         join public.documents as d on d.id = c.document_id
-        order by c.checked_at desc, c.id desc"""
+        order by found.checked_at desc nulls last, c.id desc"""
     parameters = period.parameters() | {"column": column, "limit": limit, "offset": offset}
+    if figures is not None:
+        parameters |= {"revids": figures.schema_revids, "model": figures.model, "rate": figures.rate}
     async with query_timeout(conn, MAX_SECONDS, few_rows=True):
-        return await fetch_all(conn, Correction, query, parameters)
+        return await fetch_all(conn, CountedValue, query, parameters)
 
 
 async def filled_columns(conn: Connection, period: Period, columns: Sequence[str]) -> tuple[int, dict[str, int]]:

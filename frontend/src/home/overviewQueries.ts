@@ -2,7 +2,11 @@
 
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, dataOf } from '../api/client';
+import type { ValueKind } from '../quality/qualityView';
 import type { Period } from './period';
+
+/** Of a number that are listed. */
+export const MOST_VALUES = 200;
 
 const days = ({ since, until }: Period) => ({ since, until });
 
@@ -35,15 +39,15 @@ export const qualityQuery = (schemaId: string, period: Period) =>
     placeholderData: keepPreviousData,
   });
 
-export const correctionsQuery = (schemaId: string, period: Period, column: string | undefined) =>
+export const countedValuesQuery = (schemaId: string, period: Period, show: ValueKind, column: string | undefined) =>
   queryOptions({
-    queryKey: ['overview', 'corrections', schemaId, days(period), column ?? null],
+    queryKey: ['overview', 'values', schemaId, days(period), show, column ?? null],
     queryFn: ({ signal }) =>
       dataOf(
-        api.GET('/api/schemas/{schema_id}/corrections', {
+        api.GET('/api/schemas/{schema_id}/quality/values', {
           params: {
             path: { schema_id: schemaId },
-            query: { ...days(period), limit: 200, ...(column !== undefined && { column }) },
+            query: { ...days(period), show, limit: MOST_VALUES, ...(column !== undefined && { column }) },
           },
           signal,
         }),

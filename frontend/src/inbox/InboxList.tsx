@@ -169,13 +169,22 @@ function MoreFilters({ view, onView }: FilterProps) {
   const known = useQuery(knownFieldsQuery(null));
   const fields = [...new Set([...(known.data ?? []).map((one) => one.path), ...(view.field ? [view.field] : [])])];
   const people = (members.data?.items ?? []).map((one) => ({ value: one.user_id, label: personName(one.user_id) }));
-  const set = [view.assignee, view.person, view.days, view.field].filter((one) => one !== undefined).length;
+  const set = [view.order, view.assignee, view.person, view.days, view.field].filter((one) => one !== undefined).length;
   return (
     <Popover
       align="end"
       className="grid w-64 gap-3"
       title={t('inbox.filters')}
       trigger={<Button kind="quiet" icon={SlidersHorizontal} aria-pressed={set > 0} label={t('inbox.filters')} />}>
+      <FilterChoice
+        label={t('inbox.order')}
+        value={view.order}
+        none={t('inbox.orders.newest')}
+        options={[{ value: 'value', label: t('inbox.orders.value') }]}
+        onChange={(order) =>
+          onView(order === 'value' ? { ...view, kind: 'value', order } : withOnly(view, 'order', undefined))
+        }
+      />
       <FilterChoice
         label={t('inbox.assignee')}
         value={view.assignee}

@@ -22,6 +22,7 @@ export const inboxQuery = (view: InboxView, limit = 50) =>
         ...(view.person !== undefined && { created_by: view.person }),
         ...(view.assignee !== undefined && { assignee_id: view.assignee }),
         ...(view.field !== undefined && { field: view.field }),
+        ...(view.kind === 'value' && view.order !== undefined && { order: view.order }),
         ...(until !== undefined && { until }),
       };
       return dataOf(api.GET('/api/inbox', { params: { query }, signal }));

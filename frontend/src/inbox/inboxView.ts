@@ -15,10 +15,12 @@ export interface InboxView {
   assignee?: string;
   days?: number;
   field?: string;
+  /** Of values: by what a look is worth. Otherwise the newest come first. */
+  order?: 'value';
 }
 
 export function parseInboxView(search: Record<string, unknown>): InboxView {
-  const { kind, schema, person, assignee, days, field } = search;
+  const { kind, schema, person, assignee, days, field, order } = search;
   return {
     ...((KINDS as readonly unknown[]).includes(kind) && { kind: kind as InboxKind }),
     ...(typeof schema === 'string' && { schema }),
@@ -26,5 +28,6 @@ export function parseInboxView(search: Record<string, unknown>): InboxView {
     ...(typeof assignee === 'string' && { assignee }),
     ...(typeof days === 'number' && days > 0 && { days }),
     ...(typeof field === 'string' && field !== '' && { field }),
+    ...(kind === 'value' && order === 'value' && { order }),
   };
 }

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { ArrowRight, Table2, X } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
-import type { Correction, TableQuality } from '../api/types';
+import type { CountedValue, TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Avatar } from '../components/ui/Avatar';
@@ -14,7 +14,7 @@ import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
-import { correctionsQuery, qualityQuery } from '../home/overviewQueries';
+import { countedValuesQuery, MOST_VALUES, qualityQuery } from '../home/overviewQueries';
 import { type Period, periodOf } from '../home/period';
 import { PeriodPicker } from '../home/PeriodPicker';
 import { pathLabel } from '../fields/labels';
@@ -23,8 +23,9 @@ import { formatNumber, formatShare, formatShortDay, formatTime, visibleText } fr
 import { t } from '../shared/i18n';
 import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { CountButton } from './CountButton';
 import { ReviewClaim } from './ReviewClaim';
-import type { QualityView } from './qualityView';
+import type { QualityView, ValueKind } from './qualityView';
 
 const route = getRouteApi('/quality/$schemaId');
 const WEEK_MS = 7 * 86_400_000;
@@ -68,7 +69,7 @@ export function QualityPage() {
             </>
           )}
         </div>
-        <Corrections schemaId={schemaId} period={period} column={view.column} total={data.checks.corrected} />
+        <Values schemaId={schemaId} period={period} column={view.column} show={view.show ?? 'corrected'} />
       </div>
     </div>
   );
@@ -78,11 +79,13 @@ function Figures({ data }: { data: TableQuality }) {
   const { checks, documents, columns, filled, work } = data;
   const cells = documents * columns.filter((one) => one.filled !== null).length;
   const share = (part: number, of: number) => (of === 0 ? '–' : formatShare(part / of));
-  const figures: [string, string, string][] = [
+  const figures: [string, string, string, ValueKind, number][] = [
     [
       t('quality.filled'),
       share(filled, cells),
       t('quality.filledHint', { filled: formatNumber(filled), cells: formatNumber(cells) }),
+      'filled',
+      filled,
     ],
     [
       t('quality.unchanged'),
@@ -91,21 +94,35 @@ function Figures({ data }: { data: TableQuality }) {
         people: t('quality.people', { count: work.people }),
         documents: t('common.documents', { count: work.documents }),
       }),
+      'confirmed',
+      checks.checked - checks.corrected,
     ],
-    [t('quality.corrected'), share(checks.corrected, checks.checked), t('quality.values', { count: checks.corrected })],
+    [
+      t('quality.corrected'),
+      share(checks.corrected, checks.checked),
+      t('quality.values', { count: checks.corrected }),
+      'corrected',
+      checks.corrected,
+    ],
     [
       t('quality.atMost'),
       checks.at_most === null ? '–' : formatShare(checks.at_most),
       t('quality.atMostHint', { checked: formatNumber(checks.checked) }),
+      'checked',
+      checks.checked,
     ],
   ];
   return (
     <dl className="grid grid-cols-2 gap-4 sm:grid-cols-4">
-      {figures.map(([name, value, hint]) => (
+      {figures.map(([name, value, hint, show, count]) => (
         <div key={name} className="border-border sm:not-first:border-l sm:not-first:pl-4">
           <dt className="text-xs text-muted-foreground">{name}</dt>
           <dd className="text-3xl font-semibold">{value}</dd>
-          <dd className="text-xs text-muted-foreground">{hint}</dd>
+          <dd className="text-xs text-muted-foreground">
+            <CountButton show={show} count={count}>
+              {hint}
+            </CountButton>
+          </dd>
         </div>
       ))}
     </dl>
@@ -189,7 +206,6 @@ function marksOf({ versions }: TableQuality, weeks: readonly { monday: number }[
 }
 
 function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
-  const updateSearch = useUpdateSearch<QualityView>();
   const most = Math.max(...data.columns.map((one) => one.checks.at_most ?? 0).filter((bound) => bound < 1), 0.001);
   return (
     <section aria-labelledby="by-column" className="grid gap-2">
@@ -210,6 +226,7 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
         </thead>
         <tbody>
           {data.columns.map(({ path, title, filled, checks, found }) => {
+            const column = { path, title: visibleText(title ?? path) };
             const part = filled === null || data.documents === 0 ? null : filled / data.documents;
             return (
               <Tr key={path} aria-selected={view.column === path}>
@@ -218,33 +235,36 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
                 </Td>
                 <Td className="w-20">{part !== null && <ShareBar share={part} />}</Td>
                 <Td className={cn(part !== null && part < 0.9 ? 'font-medium text-need' : 'text-muted-foreground')}>
-                  {part === null ? '–' : formatShare(part)}
+                  <CountButton show="filled" count={filled ?? 0} column={column}>
+                    {part === null ? '–' : formatShare(part)}
+                  </CountButton>
                 </Td>
-                <Td className="text-right">{formatNumber(checks.checked - checks.corrected)}</Td>
                 <Td className="text-right">
-                  {checks.corrected === 0 ? (
-                    0
-                  ) : (
-                    <button
-                      type="button"
-                      className="text-link underline"
-                      aria-label={t('quality.showCorrections', {
-                        count: checks.corrected,
-                        column: visibleText(title ?? path),
-                      })}
-                      onClick={() => updateSearch((search) => ({ ...search, column: path }))}>
-                      {formatNumber(checks.corrected)}
-                    </button>
-                  )}
+                  <CountButton show="confirmed" count={checks.checked - checks.corrected} column={column}>
+                    {formatNumber(checks.checked - checks.corrected)}
+                  </CountButton>
                 </Td>
-                <Td className="text-right">{formatNumber(found)}</Td>
+                <Td className="text-right">
+                  <CountButton show="corrected" count={checks.corrected} column={column}>
+                    {formatNumber(checks.corrected)}
+                  </CountButton>
+                </Td>
+                <Td className="text-right">
+                  <CountButton show="found" count={found} column={column}>
+                    {formatNumber(found)}
+                  </CountButton>
+                </Td>
                 <Td className="w-40">
                   {checks.checked > 0 && (
                     <ShareBar share={checks.corrected / checks.checked / most} bound={(checks.at_most ?? 0) / most} />
                   )}
                 </Td>
                 <Td>{checks.at_most === null ? '–' : formatShare(checks.at_most)}</Td>
-                <Td className="pr-0 text-right text-muted-foreground">{formatNumber(checks.checked)}</Td>
+                <Td className="pr-0 text-right text-muted-foreground">
+                  <CountButton show="checked" count={checks.checked} column={column}>
+                    {formatNumber(checks.checked)}
+                  </CountButton>
+                </Td>
               </Tr>
             );
           })}
@@ -254,42 +274,45 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
   );
 }
 
-interface CorrectionsProps {
+interface ValuesProps {
   schemaId: string;
   period: Period;
   column: string | undefined;
-  total: number;
+  show: ValueKind;
 }
 
-function Corrections({ schemaId, period, column, total }: CorrectionsProps) {
+/** The values that the chosen number counts. */
+function Values({ schemaId, period, column, show }: ValuesProps) {
   const updateSearch = useUpdateSearch<QualityView>();
-  const { data, isError, error, refetch } = useQuery(correctionsQuery(schemaId, period, column));
+  const { data, isError, error, refetch } = useQuery(countedValuesQuery(schemaId, period, show, column));
   let list: ReactNode = null;
   if (isError) list = <ErrorNotice error={error} onRetry={() => void refetch()} />;
-  else if (data?.items.length === 0) list = <p className="text-muted-foreground">{t('quality.noCorrections')}</p>;
+  else if (data?.items.length === 0)
+    list = (
+      <p className="text-muted-foreground">{t(show === 'corrected' ? 'quality.noCorrections' : 'quality.noValues')}</p>
+    );
   else if (data !== undefined) {
     list = (
       <ul className="grid gap-2.5">
         {data.items.map((one) => (
-          <CorrectionCard key={`${one.extraction_id} ${one.path}`} correction={one} />
+          <ValueCard key={`${one.extraction_id} ${one.path}`} value={one} />
         ))}
       </ul>
     );
   }
+  const count = data?.items.length ?? 0;
   return (
     <section
-      aria-labelledby="corrections"
+      aria-labelledby="values"
       className="border-border bg-sidebar p-4 max-xl:border-t xl:overflow-y-auto xl:border-l">
       <div className="mb-3 flex min-h-7 items-center gap-2">
-        <h2 id="corrections" className="text-sm font-semibold">
-          {t('quality.corrections')}
+        <h2 id="values" className="text-sm font-semibold">
+          {t(`quality.shown.${show}`)}
         </h2>
-        <span className="text-muted-foreground">
-          {formatNumber(column === undefined ? total : (data?.items.length ?? 0))}
-        </span>
-        {column !== undefined && (
-          <Button icon={X} onClick={() => updateSearch(({ column: _, ...search }) => search)}>
-            {pathLabel(column)}
+        <span className="text-muted-foreground">{`${formatNumber(count)}${count === MOST_VALUES ? '+' : ''}`}</span>
+        {(column !== undefined || show !== 'corrected') && (
+          <Button icon={X} onClick={() => updateSearch(({ column: _, show: __, ...search }) => search)}>
+            {column === undefined ? t('quality.shown.corrected') : pathLabel(column)}
           </Button>
         )}
       </div>
@@ -298,10 +321,9 @@ function Corrections({ schemaId, period, column, total }: CorrectionsProps) {
   );
 }
 
-function CorrectionCard({ correction }: { correction: Correction }) {
+function ValueCard({ value }: { value: CountedValue }) {
   const personName = usePersonName();
-  const { document_id: documentId, filename, path, was, now, checked_by: by, checked_at: at } = correction;
-  const name = personName(by);
+  const { document_id: documentId, filename, path, was, now, checked_by: by, checked_at: at } = value;
   return (
     <li className="grid gap-1.5 rounded-lg border border-border bg-card p-3">
       <div className="flex items-center gap-2 text-xs">
@@ -309,25 +331,32 @@ function CorrectionCard({ correction }: { correction: Correction }) {
         <Link
           to="/documents/$documentId"
           params={{ documentId }}
+          search={{ extraction: value.extraction_id, field: path }}
           className="min-w-0 flex-1 truncate text-muted-foreground">
           {visibleText(filename)}
         </Link>
-        <Avatar id={by} name={name} isAlone />
-        <time dateTime={at} className="whitespace-nowrap text-muted-foreground">
-          {formatTime(at)}
-        </time>
+        {by !== null && <Avatar id={by} name={personName(by)} isAlone />}
+        {at !== null && (
+          <time dateTime={at} className="whitespace-nowrap text-muted-foreground">
+            {formatTime(at)}
+          </time>
+        )}
       </div>
-      <p className="flex min-w-0 items-center gap-2">
-        <del className="min-w-0 truncate text-muted-foreground">
-          <span className="sr-only">{t('quality.was')} </span>
-          {visibleText(was ?? '–')}
-        </del>
-        <ArrowRight size={13} className="shrink-0 text-muted-foreground" aria-hidden="true" />
-        <ins className="min-w-0 truncate font-medium no-underline">
-          <span className="sr-only">{t('quality.now')} </span>
-          {now === null ? t('quality.removed') : visibleText(now)}
-        </ins>
-      </p>
+      {was === null || was === now ? (
+        <p className="truncate font-medium">{now === null ? '–' : visibleText(now)}</p>
+      ) : (
+        <p className="flex min-w-0 items-center gap-2">
+          <del className="min-w-0 truncate text-muted-foreground">
+            <span className="sr-only">{t('quality.was')} </span>
+            {visibleText(was)}
+          </del>
+          <ArrowRight size={13} className="shrink-0 text-muted-foreground" aria-hidden="true" />
+          <ins className="min-w-0 truncate font-medium no-underline">
+            <span className="sr-only">{t('quality.now')} </span>
+            {now === null ? t('quality.removed') : visibleText(now)}
+          </ins>
+        </p>
+      )}
     </li>
   );
 }

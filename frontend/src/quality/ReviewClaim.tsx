@@ -4,12 +4,14 @@ import { Link } from '@tanstack/react-router';
 import { CircleDashed, ShieldCheck } from 'lucide-react';
 import { api, dataOf } from '../api/client';
 import type { TableQuality } from '../api/types';
+import { BoundChart } from '../components/charts/BoundChart';
 import { Select } from '../components/ui/Select';
 import { useCanWrite } from '../session/role';
 import { useSettingsMutation } from '../shared/useSettingsMutation';
-import { formatNumber, formatShare, visibleText } from '../shared/format';
+import { formatNumber, formatShare, formatShortDay, visibleText } from '../shared/format';
 import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';
+import { CountButton } from './CountButton';
 
 /** Looks that are shorter, in seconds, are reported once there are some. */
 const SHORT_LOOK = 3;
@@ -40,6 +42,8 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           })}
         </p>
       )}
+      <ClaimCounts claim={claim} />
+      <ClaimWeeks weeks={data.review.weeks} />
       {claim.waiting > 0 && (
         <p>
           <Link to="/inbox" search={{ kind: 'value', schema: schemaId }} className="text-link underline">
@@ -68,6 +72,50 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           })}`}
       </p>
     </section>
+  );
+}
+
+const COUNTS = ['accepted', 'audited', 'wrong', 'waiting'] as const;
+
+/** The values behind each number of the claim. */
+function ClaimCounts({ claim }: { claim: TableQuality['review']['claim'] }) {
+  const counts = { ...claim, accepted: claim.values };
+  return (
+    <p className="flex flex-wrap gap-x-4 text-xs">
+      {COUNTS.filter((show) => counts[show] > 0).map((show) => (
+        <CountButton key={show} show={show} count={counts[show]}>
+          {t(`quality.shown.${show}`)} {formatNumber(counts[show])}
+        </CountButton>
+      ))}
+    </p>
+  );
+}
+
+/** The claim over time: after each week with audits the share that was wrong, and its bound. */
+function ClaimWeeks({ weeks }: { weeks: TableQuality['review']['weeks'] }) {
+  if (weeks.length < 2) return null;
+  const shown = weeks.map(({ monday, audited, wrong, at_most: atMost }) => ({
+    id: monday,
+    share: wrong / audited,
+    bound: atMost ?? 1,
+    label: formatShortDay(monday),
+    note: `${t('quality.n')} ${formatNumber(audited)}`,
+    title: t('quality.claim.week', {
+      audited: formatNumber(audited),
+      wrong: formatNumber(wrong),
+      bound: formatShare(atMost ?? 1),
+    }),
+  }));
+  return (
+    <figure className="mt-2 grid gap-1">
+      <figcaption className="text-xs text-muted-foreground">{t('quality.claim.overTime')}</figcaption>
+      <ul className="sr-only">
+        {shown.map(({ id, label, title }) => (
+          <li key={id}>{`${label}: ${title}`}</li>
+        ))}
+      </ul>
+      <BoundChart weeks={shown} marks={[]} formatValue={formatShare} />
+    </figure>
   );
 }
 

@@ -1,12 +1,26 @@
-/** What the quality page shows: a period, and the corrections of one column. It is part of the address. */
+/** What the quality page shows: a period, and the values that a number counts, of one column or all. It is part of the
+ * address. */
 
+import type { components } from '../api/description';
 import { parsePeriod, type PeriodView } from '../home/period';
+
+export type ValueKind = components['schemas']['ValueKind'];
+const KINDS = [
+  ...(['confirmed', 'corrected', 'found', 'checked', 'filled', 'missing'] as const),
+  ...(['accepted', 'audited', 'wrong', 'waiting'] as const),
+] satisfies readonly ValueKind[];
 
 export interface QualityView extends PeriodView {
   column?: string;
+  /** Default: what was corrected. */
+  show?: ValueKind;
 }
 
 export function parseQualityView(search: Record<string, unknown>): QualityView {
-  const { column } = search;
-  return { ...parsePeriod(search), ...(typeof column === 'string' && column !== '' && { column }) };
+  const { column, show } = search;
+  return {
+    ...parsePeriod(search),
+    ...(typeof column === 'string' && column !== '' && { column }),
+    ...((KINDS as readonly unknown[]).includes(show) && { show: show as ValueKind }),
+  };
 }
