@@ -7,7 +7,9 @@ FOLDER has `documents/X.pdf` (or another kind), `labels/X.json` (the right value
 `results/SYSTEM/X.json` with the recorded values as `data`. Needs no model, database or key: files are read by pagewords
 and values located as the service does. A label that is itself disputed is left out of all figures, and counted:
 `--disputed` is a JSON object from document to path (`rows[].name` for all rows) to the reason, by default
-bench/disputed_labels.json. With `--second`, each system is also judged after a second reading by that one.
+bench/disputed_labels.json. With `--second`, each system is also judged after a second reading by that one. With
+`--missing-rows`, only the hints of rows that are in no item are counted: of the labels, which are complete, and of the
+labels without one of their rows.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import re
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from statistics import mean, median
 from typing import Any
 from uuid import uuid4
 
@@ -30,8 +34,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "backend"))
 from fieldmark.domain.second_reading import compare_readings
 from fieldmark.evaluation.calibration import SAFE, Calibration, JudgedValue, calibrate, curve_svg, describe, judge
 from fieldmark.services import evidence
+from fieldmark.services.missing_rows import located_values
 from pagewords import Limits, Unreadable, read_file
 from valuegrounding import CERTAINTIES, DocumentIndex, after_agreement
+from valuegrounding.found_values import row_of
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -89,6 +95,37 @@ async def judged_values(
     return judged, milliseconds
 
 
+async def count_missing_rows(folder: Path) -> str:
+    """Return how many complete lists have a line that looks like a missing row, and how many deleted rows are found."""
+    chance, counts = random.Random(1), Counter[str]()
+    for file in sorted((folder / "documents").iterdir()):
+        label = read_json(folder / "labels" / f"{file.stem}.json")
+        if label is None:
+            continue
+        index = DocumentIndex((await read_file(file, file.name, Limits())).pages)
+        found = await evidence.find(uuid4(), index, (), label, schema=None, current_fields={}, claims={})
+        values = list(located_values(found.evidence))
+        rows: defaultdict[Any, set[Any]] = defaultdict(set)
+        for one in values:
+            if row := row_of(one.path):
+                rows[row[:-1]].add(row)
+        listed = index.missing_rows(values)
+        counts["lists"] += len(rows)
+        counts["lists with a line"] += len({one.path for one in listed})
+        counts["lines"] += len(listed)
+        for path, some in rows.items():
+            for row in chance.sample(sorted(some, key=str), min(8, len(some))) if len(some) >= 4 else ():
+                left = [one for one in values if one.path[: len(row)] != row]
+                own = [(one.page, *one.boxes[0][1::2]) for one in values if one.path[: len(row)] == row]
+                counts["deleted"] += 1
+                counts["deleted and found"] += any(
+                    one.path == path and page == one.page and top < (one.box[1] + one.box[3]) / 2 < bottom
+                    for one in index.missing_rows(left)
+                    for page, top, bottom in own
+                )
+    return ", ".join(f"{name}: {count}" for name, count in counts.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -99,7 +136,11 @@ def main() -> None:
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--wrong", action="store_true", help="also list the values shown that are not right")
+    parser.add_argument("--missing-rows", action="store_true", help="count the hints of missing rows instead")
     options = parser.parse_args()
+    if options.missing_rows:
+        print(asyncio.run(count_missing_rows(options.folder)))
+        return
     systems = (
         options.systems.split(",")
         if options.systems
@@ -123,7 +164,12 @@ def main() -> None:
         for one in kept if options.wrong else ():
             if one.kind in ("wrong", "invented") and one.confidence >= options.safe:
                 print(f"      {one.document} {one.path} {one.kind}")
-    print(f"locating the values of a document: {sum(milliseconds) / max(1, len(milliseconds)):.0f} ms of CPU")
+    if milliseconds:
+        count = sum(map(len, judged.values())) / len(milliseconds)
+        print(
+            f"locating and checking the values of a document ({count:.0f}): mean {mean(milliseconds):.1f}, median "
+            f"{median(milliseconds):.1f} ms of CPU"
+        )
     if options.svg:
         options.svg.write_text(curve_svg(calibrations))
     if options.json:

@@ -1,7 +1,7 @@
 -- What a field's status is, and why. The only place that decides it: all else reads the rows of public.fields.
 
 -- The first case that holds counts. A person has to look at fields that are `needs_review` or `unclear`.
---   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own. A list
+--   p_kind      boolean; blank: there is no value; container: an object or a list, whose values have statuses of their own. A list
 --               item that may be no row of its own, or a list without some of its rows, is one field to look at
 --   p_state     of the evidence: found, message (in a person's message), not_found, blank
 --   p_doubt     why the evidence is unsure, if it says so
@@ -40,6 +40,9 @@ create function private.field_status(
           when p_confidence < 0.5 then 'low_confidence' when p_min > 1 then 'often_corrected' else 'below_threshold' end)
       when p_is_audit then 'audit'
       when p_state = 'message' then 'message' end as reason
-    -- The list item of a value with the doubt `row` is what a person is asked.
-    from (select case when p_doubt = 'row' and p_min <= 1 then 0.5 else greatest(p_min, 0.5) end) as n (least_needed)) as said
+    -- The list item of a value with the doubt `row` is what a person is asked. A yes or no never has more than 0.7: only its
+    -- words are printed; audits show whether that is enough.
+    from (select case
+      when p_min <= 1 and (p_doubt = 'row' or p_kind = 'boolean') then 0.5
+      else greatest(p_min, 0.5) end) as n (least_needed)) as said
 $$;

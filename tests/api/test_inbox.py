@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from answers import assert_problem
+from psycopg.types.json import Jsonb
 
-from extraction_case import until
+from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
-from fieldmark.stores import extractions
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -200,16 +200,24 @@ async def test_doubted_row_is_one_value_to_review_until_a_person_keeps_it(serve)
         assert stored["statuses"]["items[3]"] == {"status": "accepted", "reason": "subtotal"}
 
 
-async def test_order_by_value_begins_with_what_is_probably_wrong_and_soon_done(serve):
+async def test_order_by_value_begins_with_what_is_probably_wrong_and_soon_done(serve, clone):
     # By document: the confidence of each value.
     read = {"many.txt": {"a": 0.3, "b": 0.1}, "sure.txt": {"a": 0.45}, "wrong.txt": {"a": 0.4}}
-    async with serve() as server:
+    script = [
+        step
+        for confidences in read.values()
+        for step in (
+            [call("extract_fields", {"fields": dict.fromkeys(confidences, "one")})],
+            [call("complete_extraction", {})],
+            [text("Done.")],
+        )
+    ]
+    lower = "update extractions set confidences = confidences || %s where id = %s returning id"
+    async with serve(Script(script)) as server:
         for name, confidences in read.items():
             document = await server.upload_text("one two", name)
-            async with server.runtime.database.as_user(server.scope) as conn:
-                made = await extractions.add(conn, org_id=server.scope.org_id, document_id=document)
-                found = {path: {"state": "found", "page": 1, "boxes": []} for path in confidences}
-                await extractions.save_fields(conn, made, dict.fromkeys(confidences, "one"), confidences, found)
+            made = (await server.extract(document))["extraction"]["id"]
+            sql(clone.owner_url, lower, Jsonb(confidences), made)
 
         async def listed(**query) -> tuple[list[tuple[str, str]], str | None]:
             page = await _inbox(server, kind="value", **query)

@@ -55,8 +55,9 @@ def _status(
         return ("blank" if state == "blank" else "not_written"), None
     if state not in ("found", "message"):
         return "needs_review", "not_found"
-    # The list item of a value with the doubt `row` is what a person is asked.
-    least_needed = 0.5 if doubt == "row" and min_confidence <= 1 else max(min_confidence, 0.5)
+    # The list item of a value with the doubt `row` is what a person is asked; a yes or no never has more than 0.7.
+    is_enough = doubt == "row" or kind == "boolean"
+    least_needed = 0.5 if is_enough and min_confidence <= 1 else max(min_confidence, 0.5)
     if confidence is not None and confidence < least_needed:
         asked = "low_confidence" if confidence < 0.5 else "often_corrected" if min_confidence > 1 else "below_threshold"
         return "unclear", doubt or asked

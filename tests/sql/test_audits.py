@@ -84,6 +84,17 @@ def test_value_below_the_starting_confidence_is_asked_with_its_doubt(edited: Edi
     assert not any(one["is_accepted"] for one in audits.values())
 
 
+@pytest.mark.parametrize(("confidence", "expected"), [(0.7, {None, "audit"}), (0.4, {"low_confidence"})])
+def test_yes_or_no_is_accepted_with_its_highest_confidence(
+    edited: EditedExtraction, confidence: float, expected: set[str | None]
+) -> None:
+    edited.agent().save({"is_paid": True}, {"is_paid": confidence}, {"is_paid": FOUND})
+    edited.call("complete_extraction")
+    assert (
+        edited.fetch("select reason from fields where extraction_id = %s and path = 'is_paid'", edited.id) in expected
+    )
+
+
 def test_value_has_one_chance_to_be_drawn(edited: EditedExtraction) -> None:
     _read(edited)
     before = _audits(edited).keys()

@@ -16,7 +16,7 @@ from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import MaxError, RequestBody
 from fieldmark.api.usage import Credit
 from fieldmark.domain.document_filters import FieldPath
-from fieldmark.domain.statuses import ValueKind
+from fieldmark.domain.statuses import CountedKind
 from fieldmark.services import overview
 from fieldmark.services.audits import ReviewRule, review_rule
 from fieldmark.services.overview import Cost, FillingStack, Quality, TableQuality
@@ -115,7 +115,7 @@ async def list_counted_values(
     scope: TheScope,
     conn: Conn,
     show: Annotated[
-        ValueKind,
+        CountedKind,
         Query(
             description="Confirmed, corrected, checked (both) or found by people in the period; filled or missing in "
             "its documents. Of the claim: accepted without a look, audited, wrong (of these), waiting for an audit."
@@ -158,6 +158,6 @@ async def list_corrections(
     """List the values of a schema's table that people corrected in a period."""
     await schemas.get(conn, schema_id)
     days = overview.period(scope, since, until, schema_id)
-    corrected = ValueKind.CORRECTED
+    corrected = CountedKind.CORRECTED
     found = await stored.counted_values(conn, days, corrected, None, column, limit=limit, offset=offset)
     return Corrections(items=[Correction(**asdict(one)) for one in found])

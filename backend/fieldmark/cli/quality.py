@@ -13,7 +13,7 @@ from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.tables import Name, pad_columns
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import out, plain, show_lines
-from fieldmark.domain.statuses import ValueKind
+from fieldmark.domain.statuses import CountedKind
 
 
 @command()
@@ -22,7 +22,7 @@ def quality(
     name: Name,
     since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day (UTC).")] = None,
     until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day (UTC).")] = None,
-    show: Annotated[ValueKind | None, typer.Option(help="List the values that this number counts.")] = None,
+    show: Annotated[CountedKind | None, typer.Option(help="List the values that this number counts.")] = None,
     column: Annotated[str | None, typer.Option(help="With --show: only values of this field.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="With --show: maximum number of values.")] = 50,
 ) -> None:

@@ -55,7 +55,7 @@ class DocumentStatus(StrEnum):
     FAILED = "failed"
 
 
-class ValueKind(StrEnum):
+class CountedKind(StrEnum):
     """Which values a number of a table's quality counts: four of the checks in the period, two of the documents whose
     reading started in it, and those of the claim."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def _find(index: DocumentIndex, row: ExtractionRow) -> list[MissingRow]:
     fields = dict(row.extracted_fields)
     found: list[MissingRow] = []
     added = Counter[Path]()
-    for one in index.missing_rows(_located(row)):
+    for one in index.missing_rows(located_values(row.evidence)):
         items = value_at(fields, one.path)
         if not isinstance(items, list):
             continue
@@ -65,9 +66,9 @@ def _find(index: DocumentIndex, row: ExtractionRow) -> list[MissingRow]:
     return found
 
 
-def _located(row: ExtractionRow) -> list[LocatedValue]:
-    located: list[LocatedValue] = []
-    for name, stored in row.evidence.items():
+def located_values(evidence: Mapping[str, JsonValue]) -> Iterator[LocatedValue]:
+    """Yield the locations in stored evidence."""
+    for name, stored in evidence.items():
         proof = as_object(stored)
         if proof.get("state") == "found" and proof.get("page") is not None:
             # A front end may have written any JSON.
@@ -75,8 +76,7 @@ def _located(row: ExtractionRow) -> list[LocatedValue]:
                 page, boxes = _PLACE.validate_python((proof["page"], proof.get("boxes")))
             except ValidationError:
                 continue
-            located.append(LocatedValue(paths.parse(name), page, boxes, str(proof.get("quote") or "")))
-    return located
+            yield LocatedValue(paths.parse(name), page, boxes, str(proof.get("quote") or ""))
 
 
 def _value(cell: PrintedCell | None, others: list[JsonValue]) -> JsonValue:

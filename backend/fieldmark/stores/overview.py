@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import Field
 
 from fieldmark.db.pool import Connection
-from fieldmark.domain.statuses import ValueKind
+from fieldmark.domain.statuses import CountedKind
 from fieldmark.stores.audits import ReviewFigures
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
@@ -315,26 +315,26 @@ _LIVE: Final[LiteralString] = f"""public.fields as f join (
 _AUDITED: Final[LiteralString] = """public.audits as a join public.fields as f
     on f.extraction_id = a.extraction_id and f.path = a.path
     where a.schema_revid = any (%(revids)s) and a.model = %(model)s and a.draw < %(rate)s and a.is_accepted"""
-_VALUES: Final[Mapping[ValueKind, LiteralString]] = {
-    ValueKind.CONFIRMED: f"{_CHECKED} and {_UNCHANGED}",
-    ValueKind.CORRECTED: f"{_CHECKED} and f.outcome = 'corrected'",
-    ValueKind.FOUND: f"{_CHECKED} and f.outcome = 'found'",
-    ValueKind.CHECKED: f"{_CHECKED} and (f.outcome = 'corrected' or {_UNCHANGED})",
-    ValueKind.FILLED: f"{_LIVE} and f.kind <> 'blank' and f.indexes = '{{}}'",
-    ValueKind.MISSING: f"{_LIVE} and f.reason = 'missing' and f.status = 'needs_review'",
-    ValueKind.ACCEPTED: """public.fields as f join public.extractions as e on e.id = f.extraction_id
+_VALUES: Final[Mapping[CountedKind, LiteralString]] = {
+    CountedKind.CONFIRMED: f"{_CHECKED} and {_UNCHANGED}",
+    CountedKind.CORRECTED: f"{_CHECKED} and f.outcome = 'corrected'",
+    CountedKind.FOUND: f"{_CHECKED} and f.outcome = 'found'",
+    CountedKind.CHECKED: f"{_CHECKED} and (f.outcome = 'corrected' or {_UNCHANGED})",
+    CountedKind.FILLED: f"{_LIVE} and f.kind <> 'blank' and f.indexes = '{{}}'",
+    CountedKind.MISSING: f"{_LIVE} and f.reason = 'missing' and f.status = 'needs_review'",
+    CountedKind.ACCEPTED: """public.fields as f join public.extractions as e on e.id = f.extraction_id
         where e.schema_revid = any (%(revids)s) and e.model = %(model)s and e.audit_rate > 0
           and f.status = 'found' and f.kind <> 'container' and f.state = 'found' and f.outcome is null""",
-    ValueKind.AUDITED: f"{_AUDITED} and a.outcome is not null",
-    ValueKind.WRONG: f"{_AUDITED} and a.outcome = 'wrong'",
-    ValueKind.WAITING: f"{_AUDITED} and a.outcome is null",
+    CountedKind.AUDITED: f"{_AUDITED} and a.outcome is not null",
+    CountedKind.WRONG: f"{_AUDITED} and a.outcome = 'wrong'",
+    CountedKind.WAITING: f"{_AUDITED} and a.outcome is null",
 }
 
 
 async def counted_values(
     conn: Connection,
     period: Period,
-    kind: ValueKind,
+    kind: CountedKind,
     figures: ReviewFigures | None,
     column: str | None,
     *,

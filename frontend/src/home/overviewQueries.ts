@@ -2,7 +2,7 @@
 
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, dataOf } from '../api/client';
-import type { ValueKind } from '../quality/qualityView';
+import type { CountedKind } from '../quality/qualityView';
 import type { Period } from './period';
 
 /** Of a number that are listed. */
@@ -39,7 +39,7 @@ export const qualityQuery = (schemaId: string, period: Period) =>
     placeholderData: keepPreviousData,
   });
 
-export const countedValuesQuery = (schemaId: string, period: Period, show: ValueKind, column: string | undefined) =>
+export const countedValuesQuery = (schemaId: string, period: Period, show: CountedKind, column: string | undefined) =>
   queryOptions({
     queryKey: ['overview', 'values', schemaId, days(period), show, column ?? null],
     queryFn: ({ signal }) =>

@@ -3,10 +3,10 @@
 import type { ReactNode } from 'react';
 import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
-import type { QualityView, ValueKind } from './qualityView';
+import type { QualityView, CountedKind } from './qualityView';
 
 interface Props {
-  show: ValueKind;
+  show: CountedKind;
   count: number;
   /** Only the values of this column, with its title. */
   column?: { path: string; title: string };

@@ -25,7 +25,7 @@ import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { CountButton } from './CountButton';
 import { ReviewClaim } from './ReviewClaim';
-import type { QualityView, ValueKind } from './qualityView';
+import type { QualityView, CountedKind } from './qualityView';
 
 const route = getRouteApi('/quality/$schemaId');
 const WEEK_MS = 7 * 86_400_000;
@@ -79,7 +79,7 @@ function Figures({ data }: { data: TableQuality }) {
   const { checks, documents, columns, filled, work } = data;
   const cells = documents * columns.filter((one) => one.filled !== null).length;
   const share = (part: number, of: number) => (of === 0 ? '–' : formatShare(part / of));
-  const figures: [string, string, string, ValueKind, number][] = [
+  const figures: [string, string, string, CountedKind, number][] = [
     [
       t('quality.filled'),
       share(filled, cells),
@@ -278,7 +278,7 @@ interface ValuesProps {
   schemaId: string;
   period: Period;
   column: string | undefined;
-  show: ValueKind;
+  show: CountedKind;
 }
 
 /** The values that the chosen number counts. */

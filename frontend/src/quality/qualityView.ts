@@ -4,16 +4,16 @@
 import type { components } from '../api/description';
 import { parsePeriod, type PeriodView } from '../home/period';
 
-export type ValueKind = components['schemas']['ValueKind'];
+export type CountedKind = components['schemas']['CountedKind'];
 const KINDS = [
   ...(['confirmed', 'corrected', 'found', 'checked', 'filled', 'missing'] as const),
   ...(['accepted', 'audited', 'wrong', 'waiting'] as const),
-] satisfies readonly ValueKind[];
+] satisfies readonly CountedKind[];
 
 export interface QualityView extends PeriodView {
   column?: string;
   /** Default: what was corrected. */
-  show?: ValueKind;
+  show?: CountedKind;
 }
 
 export function parseQualityView(search: Record<string, unknown>): QualityView {
@@ -21,6 +21,6 @@ export function parseQualityView(search: Record<string, unknown>): QualityView {
   return {
     ...parsePeriod(search),
     ...(typeof column === 'string' && column !== '' && { column }),
-    ...((KINDS as readonly unknown[]).includes(show) && { show: show as ValueKind }),
+    ...((KINDS as readonly unknown[]).includes(show) && { show: show as CountedKind }),
   };
 }
