@@ -114,6 +114,22 @@ async def test_time_of_people_has_no_breaks(serve, clone):
         assert (work["gaps"], work["seconds"], work["documents"], work["median_seconds"]) == (0, 0, 1, None)
 
 
+@pytest.mark.parametrize(("seconds", "is_hasty"), [(2, True), (4, False)])
+async def test_person_who_looks_at_a_value_every_two_seconds_is_named(serve, clone, seconds, is_hasty):
+    async with serve(script()) as server:
+        schema_id = await schema_named(server, "Invoices")
+        extraction = (await read_document(server, schema_id))["extraction"]["id"]
+        await set_value(server, extraction, "codes", [f"A{number}" for number in range(22)])
+        with psycopg.connect(clone.owner_url) as owner:
+            owner.execute(
+                "update fields set checked_at = date_trunc('day', now() at time zone 'utc') at time zone 'utc' "
+                "+ indexes[1] * make_interval(secs => %s) where pattern = 'codes[]'",
+                [seconds],
+            )
+        work = (await server.get(f"schemas/{schema_id}/quality"))["work"]
+        assert work["hasty"] == ([str(server.scope.user_id)] if is_hasty else [])
+
+
 async def test_an_invalid_period_is_refused(serve):
     async with serve(script()) as server:
         for query in ({"since": "2026-02-01", "until": "2026-01-31"}, {"since": "2024-01-01", "until": "2026-01-01"}):

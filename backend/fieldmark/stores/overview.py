@@ -20,6 +20,10 @@ from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 MAX_PAUSE: Final = timedelta(minutes=5)
 """The longest time between two checks of a person that counts as work."""
 
+_SHORT_LOOK: Final = timedelta(seconds=3)
+_SOME_LOOKS: Final = 20
+"""Looks of a person from which it is said that half of them were short."""
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -37,6 +41,8 @@ class Period:
             "until": self.until,
             "schema": self.schema_id,
             "pause": MAX_PAUSE,
+            "short": _SHORT_LOOK,
+            "some": _SOME_LOOKS,
         }
 
 
@@ -97,6 +103,9 @@ class Work:
     ]
     median_seconds: Annotated[
         float | None, Field(description="Half of the times are shorter: a look of two seconds proves little.")
+    ]
+    hasty: Annotated[
+        list[UUID], Field(description="People with at least 20 such times, half of them shorter than three seconds.")
     ]
 
 
@@ -246,13 +255,17 @@ async def work(conn: Connection, period: Period) -> Work:
         with checked as materialized (
           select f.checked_by, f.checked_at, f.extraction_id from {_CHECKED} group by 1, 2, 3
         ), gap as (
-          select checked_at - lag(checked_at) over (partition by checked_by order by checked_at) as length
+          select checked_by, checked_at - lag(checked_at) over (partition by checked_by order by checked_at) as length
           from (select distinct checked_by, checked_at from checked) as moment
         )
         select (select count(distinct checked_by) from checked) as people,
           (select count(distinct extraction_id) from checked) as documents, count(*) as gaps,
           coalesce(extract(epoch from sum(length)), 0)::float8 as seconds,
-          percentile_cont(0.5) within group (order by extract(epoch from length)::float8) as median_seconds
+          percentile_cont(0.5) within group (order by extract(epoch from length)::float8) as median_seconds,
+          array(
+            select checked_by from gap where length <= %(pause)s group by checked_by
+            having count(*) >= %(some)s and percentile_cont(0.5) within group (order by length) < %(short)s
+          ) as hasty
         from gap where length <= %(pause)s"""
     async with query_timeout(conn, MAX_SECONDS, few_rows=True):
         found = await fetch_one(conn, Work, query, period.parameters())

@@ -7,19 +7,18 @@ import type { TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { Select } from '../components/ui/Select';
 import { useCanWrite } from '../session/role';
+import { usePersonName } from '../session/people';
 import { useSettingsMutation } from '../shared/useSettingsMutation';
 import { formatNumber, formatShare, formatShortDay, visibleText } from '../shared/format';
 import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';
 import { CountButton } from './CountButton';
 
-/** Looks that are shorter, in seconds, are reported once there are some. */
-const SHORT_LOOK = 3;
-const SOME_LOOKS = 20;
 const OF_ORGANISATION = 'organisation';
 
 export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQuality }) {
   const { claim, often_corrected: oftenCorrected } = data.review;
+  const personName = usePersonName();
   const isProven = claim.at_most !== null && claim.at_most <= claim.max_error && claim.max_error < 1;
   const Sign = isProven ? ShieldCheck : CircleDashed;
   const titles = new Map(data.columns.map((one) => [one.path, one.title ?? one.path]));
@@ -51,12 +50,9 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           </Link>
         </p>
       )}
-      {hasShortLooks(data) && (
+      {data.work.hasty.length > 0 && (
         <p className="text-need">
-          {t('quality.claim.short', {
-            seconds: formatNumber(data.work.median_seconds!, { maximumFractionDigits: 1 }),
-            share: formatShare((data.checks.checked - data.checks.corrected) / Math.max(data.checks.checked, 1)),
-          })}
+          {t('quality.claim.short', { people: data.work.hasty.map((id) => personName(id)).join(', ') })}
         </p>
       )}
       <p className="text-xs text-muted-foreground">
@@ -117,10 +113,6 @@ function ClaimWeeks({ weeks }: { weeks: TableQuality['review']['weeks'] }) {
       <BoundChart weeks={shown} marks={[]} formatValue={formatShare} />
     </figure>
   );
-}
-
-function hasShortLooks({ work }: TableQuality): boolean {
-  return work.gaps >= SOME_LOOKS && work.median_seconds !== null && work.median_seconds < SHORT_LOOK;
 }
 
 function claimText({
