@@ -75,6 +75,7 @@ export type CostShare = Schemas['CostShare'];
 export type FieldQuality = Schemas['FieldQuality'];
 export type TableQuality = Schemas['TableQuality'];
 export type CountedValue = Schemas['CountedValue'];
+export type CountedKind = Schemas['CountedKind'];
 export type DoneOnDay = Schemas['DoneOnDay'];
 export type DocumentSource = Schemas['DocumentSource'];
 export type Webhook = Schemas['Webhook'];

@@ -2,7 +2,7 @@
 
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, dataOf } from '../api/client';
-import type { CountedKind } from '../quality/qualityView';
+import type { CountedKind } from '../api/types';
 import type { Period } from './period';
 
 /** Of a number that are listed. */

@@ -1,9 +1,10 @@
 /** A number that lists the values it counts. */
 
 import type { ReactNode } from 'react';
+import type { CountedKind } from '../api/types';
 import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
-import type { QualityView, CountedKind } from './qualityView';
+import type { QualityView } from './qualityView';
 
 interface Props {
   show: CountedKind;

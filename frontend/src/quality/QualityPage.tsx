@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { ArrowRight, Table2, X } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
-import type { CountedValue, TableQuality } from '../api/types';
+import type { CountedKind, CountedValue, TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Avatar } from '../components/ui/Avatar';
@@ -25,7 +25,7 @@ import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { CountButton } from './CountButton';
 import { ReviewClaim } from './ReviewClaim';
-import type { QualityView, CountedKind } from './qualityView';
+import type { QualityView } from './qualityView';
 
 const route = getRouteApi('/quality/$schemaId');
 const WEEK_MS = 7 * 86_400_000;

@@ -1,10 +1,9 @@
 /** What the quality page shows: a period, and the values that a number counts, of one column or all. It is part of the
  * address. */
 
-import type { components } from '../api/description';
+import type { CountedKind } from '../api/types';
 import { parsePeriod, type PeriodView } from '../home/period';
 
-export type CountedKind = components['schemas']['CountedKind'];
 const KINDS = [
   ...(['confirmed', 'corrected', 'found', 'checked', 'filled', 'missing'] as const),
   ...(['accepted', 'audited', 'wrong', 'waiting'] as const),
