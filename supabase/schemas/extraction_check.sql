@@ -217,6 +217,11 @@ begin
     when v_accepted or v_change -> 'completed' = 'false' then '{}'
     -- A user who confirms a value knows what is wrong with it.
     else (v_old.accepted || v_confirmed) - v_stale end;
+  if v_change ? 'unlocked' then
+    -- A list or list item is no longer kept.
+    new.accepted := new.accepted - array(select path from public.fields where extraction_id = new.id and kind = 'container'
+      and private.is_within(path, v_change ->> 'unlocked'));
+  end if;
   if v_removed is not null then
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);

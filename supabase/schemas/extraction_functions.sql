@@ -201,7 +201,9 @@ begin
     v_name is not null and cardinality(v_locks) > 0,
     format('There is no lock at path %s.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
   perform private.require(not private.is_agent(), 'Only a user can remove a lock.');
+  perform set_config('fieldmark.change', jsonb_build_object('unlocked', v_name)::text, true);
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
+  perform set_config('fieldmark.change', '', true);
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
 

@@ -268,6 +268,12 @@ def test_row_that_a_person_keeps_is_not_asked_about_again_after_a_write_of_its_c
     assert _statuses(doubted)["items[1]"] == ("accepted", "subtotal")
 
 
+def test_row_that_a_person_keeps_is_asked_about_again_once_it_is_unlocked(doubted: EditedExtraction) -> None:
+    doubted.update(["items", "1"], {"price": 2})
+    doubted.unlock(["items", "1"])
+    assert _open_doubts(doubted) == {"items": "item_count", "items[1]": "subtotal", "notes": "second_reading"}
+
+
 def test_doubt_of_a_row_goes_with_the_row_and_that_of_the_list_stays(doubted: EditedExtraction) -> None:
     doubted.remove(["items", "0"])
     assert _open_doubts(doubted) == {"items": "item_count", "items[0]": "subtotal", "notes": "second_reading"}
