@@ -4217,7 +4217,9 @@ begin
     v_name is not null and cardinality(v_locks) > 0,
     format('There is no lock at path %s.', left(coalesce(v_name, array_to_string(v_path, '.')), 200)));
   perform private.require(not private.is_agent(), 'Only a user can remove a lock.');
+  perform set_config('fieldmark.change', jsonb_build_object('unlocked', v_name)::text, true);
   update public.extractions set locks = locks - v_locks where id = v_was.id returning * into v_row;
+  perform set_config('fieldmark.change', '', true);
   return jsonb_build_object('path', v_name, 'unlocked', to_jsonb(v_locks), 'version', v_row.version);
 end $$;
 
@@ -4309,6 +4311,8 @@ declare
   v_kept text[];
   v_is_leaf boolean;
   v_stale text[] := '{}';
+  v_written text[];
+  v_asked text[] := '{}';
   v_longest integer;
   v_accepted boolean;
   v_confirmed jsonb := '{}';
@@ -4426,8 +4430,22 @@ begin
         new.status := 'in_progress';
       end if;
     end if;
-    select array_agg(name), max(char_length(name)) filter (where c.new is not null) into v_stale, v_longest
-    from private.changes(v_old.extracted_fields, new.extracted_fields) as c;
+    v_written := array(
+      select private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(path)))
+      from jsonb_array_elements(v_change -> 'set') as path
+      union all select jsonb_array_elements_text(v_change -> 'decided'));
+    if v_removed is not null then
+      v_written := v_written || private.path_name(v_old.extracted_fields, v_removed);
+    end if;
+    -- A write of a part of a list or list item answers no doubt about the whole.
+    select coalesce(array_agg(name) filter (where not is_asked), '{}'),
+      coalesce(array_agg(name) filter (where is_asked), '{}'), max(char_length(name)) filter (where c.new is not null)
+    into v_stale, v_asked, v_longest
+    from private.changes(v_old.extracted_fields, new.extracted_fields) as c
+    cross join lateral (select c.new is not null and not private.is_leaf(c.new)
+      and (v_old.evidence ? c.name or v_old.accepted ? c.name or v_old.problems ? c.name)
+      and (v_change = '{}' or cardinality(v_written) > 0)
+      and not exists (select from unnest(v_written) as name where private.is_within(c.name, name)) as is_asked) as kept;
     perform private.require(coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
@@ -4453,6 +4471,9 @@ begin
   end if;
   new.confidences := private.unchanged_entries(v_old.confidences, new.confidences, v_stale) || v_scores;
   new.evidence := private.unchanged_entries(v_old.evidence, new.evidence, v_stale) || v_evidence;
+  -- (What supports a list is its values as they were.)
+  new.evidence := (new.evidence - v_asked) || (select coalesce(jsonb_object_agg(key, value - 'supports'), '{}')
+    from jsonb_each(new.evidence) where key = any (v_asked) and value ? 'doubts');
   if v_removed is not null then
     new.confidences := private.shift_entries_after_removal(
       new.confidences, v_old.confidences, v_old.extracted_fields, v_removed);
@@ -4464,7 +4485,8 @@ begin
   else
     new.confidence_scores := v_old.confidence_scores;
   end if;
-  new.problems := new.problems - v_stale;
+  new.problems := (new.problems - v_stale) - array(
+    select key from jsonb_each(new.problems) where key = any (v_asked) and value <> '"second_reading"');
   -- (A changed status counts for the fields that its schema needs: record_problems.)
   if (new.version, new.schema::text, new.status) is distinct from (v_old.version, v_old.schema::text, v_old.status) then
     new.is_valid := null;
@@ -4477,6 +4499,11 @@ begin
     when v_accepted or v_change -> 'completed' = 'false' then '{}'
     -- A user who confirms a value knows what is wrong with it.
     else (v_old.accepted || v_confirmed) - v_stale end;
+  if v_change ? 'unlocked' then
+    -- A list or list item is no longer kept.
+    new.accepted := new.accepted - array(select path from public.fields where extraction_id = new.id and kind = 'container'
+      and private.is_within(path, v_change ->> 'unlocked'));
+  end if;
   if v_removed is not null then
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
@@ -4532,7 +4559,7 @@ create trigger check_extraction before insert or update on public.extractions
 -- What a field's status is, and why. The only place that decides it: all else reads the rows of public.fields.
 
 -- The first case that holds counts. A person has to look at fields that are `needs_review` or `unclear`.
---   p_kind      blank: there is no value; container: an object or a list, whose values have statuses of their own. A list
+--   p_kind      boolean; blank: there is no value; container: an object or a list, whose values have statuses of their own. A list
 --               item that may be no row of its own, or a list without some of its rows, is one field to look at
 --   p_state     of the evidence: found, message (in a person's message), not_found, blank
 --   p_doubt     why the evidence is unsure, if it says so
@@ -4571,8 +4598,11 @@ create function private.field_status(
           when p_confidence < 0.5 then 'low_confidence' when p_min > 1 then 'often_corrected' else 'below_threshold' end)
       when p_is_audit then 'audit'
       when p_state = 'message' then 'message' end as reason
-    -- The list item of a value with the doubt `row` is what a person is asked.
-    from (select case when p_doubt = 'row' and p_min <= 1 then 0.5 else greatest(p_min, 0.5) end) as n (least_needed)) as said
+    -- The list item of a value with the doubt `row` is what a person is asked. A yes or no never has more than 0.7: only its
+    -- words are printed; audits show whether that is enough.
+    from (select case
+      when p_min <= 1 and (p_doubt = 'row' or p_kind = 'boolean') then 0.5
+      else greatest(p_min, 0.5) end) as n (least_needed)) as said
 $$;
 
 -- audits.sql
@@ -4638,15 +4668,15 @@ $$;
 --   values   accepted without a look: no one has looked at them
 --   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
 --   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting] by the first two
+--   weeks    [monday, right, wrong] of the audits that would be accepted without the audit, by the week of the look
 --   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
 create function private.review_figures(p_schema_id uuid) returns table (
-  max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, model text, "values" bigint,
-  rate float8, audits jsonb, looks jsonb, min_confidences jsonb
+  max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, schema_revids uuid[], model text,
+  "values" bigint, rate float8, audits jsonb, weeks jsonb, looks jsonb, min_confidences jsonb
 ) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
   v_org uuid := (select org_id from public.schemas where id = p_schema_id);
-  v_revids uuid[];
 begin
   perform private.check_found(
     private.is_service() and auth.uid() is null or v_org in (select private.my_org_ids()), 'schema');
@@ -4654,9 +4684,9 @@ begin
   into max_error, own_max_error, schema_revid, starting_confidence
   from public.schemas as s join public.organisations as o on o.id = s.org_id
   join public.schema_versions as v on v.schema_id = s.id where s.id = p_schema_id order by v.number desc limit 1;
-  v_revids := array(select private.same_versions(schema_revid));
+  schema_revids := array(select private.same_versions(schema_revid));
   select e.model, sum(e.unseen_count), min(e.audit_rate) into model, "values", rate
-  from public.extractions as e where e.schema_revid = any (v_revids) and e.audit_rate > 0
+  from public.extractions as e where e.schema_revid = any (schema_revids) and e.audit_rate > 0
   group by e.model order by max(e.created_at) desc limit 1;
   "values" := coalesce("values", 0);
   audits := (
@@ -4664,8 +4694,16 @@ begin
       select confidence, is_accepted, count(*) filter (where outcome = 'right') as is_right,
         count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting
       from public.audits as one
-      where one.schema_revid = any (v_revids) and one.model = review_figures.model and draw < rate
+      where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
       group by 1, 2) as a);
+  weeks := (
+    select coalesce(jsonb_agg(jsonb_build_array(a.monday, a.is_right, a.is_wrong) order by a.monday), '[]') from (
+      select date_trunc('week', one.checked_at at time zone 'utc')::date as monday,
+        count(*) filter (where outcome = 'right') as is_right, count(*) filter (where outcome = 'wrong') as is_wrong
+      from public.audits as one
+      where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate and is_accepted
+        and outcome is not null
+      group by 1) as a);
   looks := (
     select coalesce(jsonb_agg(jsonb_build_array(f.pattern, l.band, l.checked, l.corrected)), '[]') from (
       select max(id) as example, (checked_confidence >= 0.5)::integer + (checked_confidence >= 0.95)::integer as band,
@@ -4673,7 +4711,7 @@ begin
       from (
         select * from public.fields where org_id = v_org and outcome is not null
         order by checked_at desc limit 10000) as newest
-      where checked_revid = any (v_revids) and outcome in ('confirmed', 'corrected') and checked_confidence is not null
+      where checked_revid = any (schema_revids) and outcome in ('confirmed', 'corrected') and checked_confidence is not null
       group by pattern_key, band) as l
     join public.fields as f on f.id = l.example);
   min_confidences := (select p.min_confidences from private.review_policy(schema_revid, model) as p);
