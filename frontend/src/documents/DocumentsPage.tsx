@@ -390,7 +390,7 @@ function FilterButton({ filter, update }: ControlProps) {
 /** The orders that are offered, the usual one first. */
 const SORTS: readonly { sort: DocumentOrder; descending: boolean }[] = [
   { sort: 'added', descending: true },
-  ...ORDERS.map((sort) => ({ sort, descending: sort === 'pages' })),
+  ...ORDERS.map((sort) => ({ sort, descending: sort === 'pages' || sort === 'review' })),
 ];
 
 function SortMenu({ filter, update }: ControlProps) {

@@ -15,7 +15,7 @@ export interface DocumentFilter {
   descending?: boolean;
 }
 
-export const ORDERS = ['added', 'name', 'pages'] as const satisfies readonly DocumentOrder[];
+export const ORDERS = ['added', 'name', 'pages', 'review'] as const satisfies readonly DocumentOrder[];
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const isDay = (one: unknown): one is string =>
