@@ -226,12 +226,12 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
         </thead>
         <tbody>
           {data.columns.map(({ path, title, filled, checks, found }) => {
-            const column = { path, title: visibleText(title ?? path) };
+            const column = { path, title: title === null ? pathLabel(path) : visibleText(title) };
             const part = filled === null || data.documents === 0 ? null : filled / data.documents;
             return (
               <Tr key={path} aria-selected={view.column === path}>
                 <Td className="max-w-40 truncate pl-0" title={path}>
-                  {title === null ? pathLabel(path) : visibleText(title)}
+                  {column.title}
                 </Td>
                 <Td className="w-20">{part !== null && <ShareBar share={part} />}</Td>
                 <Td className={cn(part !== null && part < 0.9 ? 'font-medium text-need' : 'text-muted-foreground')}>
@@ -327,7 +327,7 @@ function ValueCard({ value }: { value: CountedValue }) {
   return (
     <li className="grid gap-1.5 rounded-lg border border-border bg-card p-3">
       <div className="flex items-center gap-2 text-xs">
-        <span className="truncate font-semibold">{visibleText(path)}</span>
+        <span className="truncate font-semibold">{pathLabel(path)}</span>
         <Link
           to="/documents/$documentId"
           params={{ documentId }}
