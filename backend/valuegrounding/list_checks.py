@@ -231,7 +231,7 @@ def are_pages_missing(index: WordIndex) -> bool:
 
 
 def stated_count(index: WordIndex) -> tuple[int, bool] | None:
-    """Return the number of items that a document states ("Number of items: 24"), and whether pieces may be meant, or
+    """Return the number of items that a document states ("Number of items: 24"), and whether it may count pieces, or
     None if it states none or several."""
     found: set[tuple[int, bool]] = set()
     for word in (*_COUNTED, *_ROWS):

@@ -355,7 +355,7 @@ async def counted_values(
     offset: int = 0,
 ) -> list[CountedValue]:
     """Return the values that a number of a table's quality counts: the last look first, then the newest. `figures` are
-    needed for those of the claim. `column`: only of this field. A value that a person removed is none. Raise
+    needed for those of the claim. `column`: only of this field. Values that a person removed are left out. Raise
     TooLongToAnswer."""
     # (The keys come from the index: the page, the values and the names are read only for the rows that are returned.)
     query: LiteralString = f"""
