@@ -246,6 +246,10 @@ class Unavailable(FieldmarkError):
     status, code, title = 503, "unavailable", "Service unavailable"
 
 
+class ModelServiceDown(Unavailable):
+    """The model's service refuses requests at the moment. The queue executes the run again after a pause."""
+
+
 class TooManyAtOnce(Unavailable):
     status, code, title = 429, "too_many_requests", "Too many concurrent requests"
 

@@ -131,6 +131,22 @@ async def test_connection_lost_in_a_transaction_raises_unavailable(clone: Clone,
             await connection.execute("select 1")
 
 
+async def test_write_to_a_read_only_database_raises_unavailable(
+    clone: Clone, database: Database, make_user: MakeUser
+) -> None:
+    scope, name = await make_user(), sql.Identifier(libpq_url(clone.owner_url)[0].partition("?")[0].rsplit("/", 1)[1])
+    with psycopg.connect(clone.owner_url, autocommit=True) as owner:
+        owner.execute(sql.SQL("alter database {} set default_transaction_read_only = on").format(name))
+    async with Database(clone.app_url) as read_only:  # a setting of the database holds for new sessions
+        async with read_only.as_user(scope) as connection:
+            assert await _fetch_row(connection, "select count(*) as n from public.organisations") == {"n": 1}
+        with pytest.raises(Unavailable, match="read-only"):
+            async with read_only.as_user(scope) as connection:
+                await connection.execute("update public.organisations set name = 'other'")
+    async with database.as_user(scope) as connection:
+        await connection.execute("update public.organisations set name = 'other'")
+
+
 async def test_failing_statement_is_not_unavailable(database: Database) -> None:
     with pytest.raises(psycopg.errors.TooManyColumns):  # an OperationalError, as a lost connection is
         async with database.as_service() as connection:

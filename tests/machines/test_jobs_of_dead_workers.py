@@ -11,12 +11,15 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from procrastinate import App
+from procrastinate import App, RetryDecision, utils
 from procrastinate.jobs import Job, Status
+from procrastinate.worker import Worker
 
 from extraction_case import until
+from fieldmark.errors import ModelServiceDown, Unavailable
+from fieldmark.runs.lifecycle import queue as lifecycle_queue
 from fieldmark.runs.lifecycle.queue import RUNS, open_queue
-from fieldmark.worker.jobs import MAX_TRIES, Sweep
+from fieldmark.worker.jobs import MAX_TRIES, RunRetry, Sweep
 from running_server import Clone
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +75,26 @@ async def test_worker_counted_as_dead_cannot_finish_its_job(case, clone, late_ac
         assert job_statuses(case) == []
 
 
+@pytest.mark.parametrize("minutes_off", [-10, 0, 10])
+async def test_retry_is_due_by_the_clock_of_the_database(case, clone, monkeypatch, minutes_off):
+    clock = utils.utcnow
+    monkeypatch.setattr(utils, "utcnow", lambda: clock() + timedelta(minutes=minutes_off))
+    async with queue_with_run(case, clone) as queue:
+        job = await claim_job(queue)
+        await queue.job_manager.retry_job(job, retry_at=RetryDecision(retry_in={"seconds": 60}).retry_at)
+        due = "extract(epoch from scheduled_at - now())::float as seconds"
+        (row,) = case.sql(f"select {due} from queue.procrastinate_jobs where task_name = 'execute_run'")
+        assert 30 < row["seconds"] <= 60
+
+
+async def test_run_waits_longer_for_the_model_than_for_the_database():
+    waits = [
+        RunRetry().get_retry_decision(exception=error, job=None).retry_at - utils.utcnow()
+        for error in (ModelServiceDown(), Unavailable())
+    ]
+    assert waits[0] > timedelta(seconds=30) > waits[1]
+
+
 async def test_two_sweeps_requeue_a_job_once(case, clone):
     async with queue_with_run(case, clone) as queue:
         await claim_job(queue)
@@ -80,6 +103,21 @@ async def test_two_sweeps_requeue_a_job_once(case, clone):
         assert await claim_job(queue) is not None
         await queue.job_manager.retry_job(other[0])
         assert job_statuses(case) == ["doing"]
+
+
+async def test_worker_sends_heartbeats_again_after_an_outage(case, clone):
+    heartbeat = "select last_heartbeat as at from queue.procrastinate_workers"
+    async with queue_with_run(case, clone) as queue:
+        worker = Worker(queue, queues=["none"], update_heartbeat_interval=0.1, install_signal_handlers=False)
+        working = asyncio.create_task(worker.run())
+        await until(lambda: case.sql(heartbeat))
+        case.sql("alter table queue.procrastinate_workers rename to away")
+        before = case.sql("select last_heartbeat as at from queue.away")
+        await asyncio.sleep(0.5)
+        case.sql("alter table queue.away rename to procrastinate_workers")
+        await until(lambda: case.sql(heartbeat)[0]["at"] > before[0]["at"])
+        worker.stop()
+        await working
 
 
 async def test_paused_process_does_not_count_its_own_workers_as_dead(case, clone):
@@ -105,6 +143,24 @@ async def test_job_end_is_recorded_despite_a_lost_connection(case, clone):
             assert job_statuses(case) == ["doing"] and not ending_task.done()
         await ending_task
         assert job_statuses(case) == []
+
+
+@pytest.mark.parametrize("end", ["finished", "retried"])
+async def test_job_end_is_recorded_after_a_long_outage(case, clone, monkeypatch, end):
+    monkeypatch.setattr(lifecycle_queue, "PERSISTENT_SECONDS", 0.2)
+    async with queue_with_run(case, clone) as queue:
+        worker = await queue.job_manager.register_worker()
+        job = await queue.job_manager.fetch_job([RUNS], worker)
+        case.sql("alter table queue.procrastinate_jobs rename to away")
+        if end == "finished":
+            await queue.job_manager.finish_job(job, Status.SUCCEEDED, delete_job=True)
+        else:
+            await queue.job_manager.retry_job(job)
+        await queue.job_manager.update_heartbeat(worker)
+        case.sql("alter table queue.away rename to procrastinate_jobs")
+        assert job_statuses(case) == ["doing"]
+        await queue.job_manager.update_heartbeat(worker)
+        assert job_statuses(case) == ([] if end == "finished" else ["todo"])
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,15 @@ import pytest
 
 from child_processes import cli_processes
 from extraction_case import FinishedRun, tool_results
+from fieldmark.errors import ModelServiceDown
 from fieldmark.offline_model.messages import Turn, call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.billing.prices import Prices, TokenUsage
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
-from fieldmark.runs.run import Runner
+from fieldmark.runs.run import MODEL_WAIT_SECONDS, Runner
 from fieldmark.stores import extractions
-from fieldmark.testing.script import Script, drop_connection, http_error, stall_connection
+from fieldmark.testing.script import Script, drop_connection, http_error, repeat_forever, stall_connection
 
 pytestmark = pytest.mark.anyio
 
@@ -100,6 +101,28 @@ async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(cas
     for finished in map(assert_consistent, failed):
         assert finished.state["status"] == "failed" and finished.ledger == []
         assert [set(event) for event in finished.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
+
+
+async def test_background_run_waits_while_the_model_is_down_and_then_continues(case):
+    run_id = await case.queue_run(background=True)
+    with pytest.raises(ModelServiceDown):
+        await case.execute_run(Script([[UPDATE], *[http_error(529)] * 4]), run_id=run_id)
+    state, last = case.state(run_id), case.events(run_id)[-1]
+    assert (state["status"], state["consecutive_failures"]) == ("running", 0)
+    assert (last["type"], last["code"], last["wait_s"]) == ("retry", "busy", MODEL_WAIT_SECONDS)
+    finished = assert_consistent(await case.execute_run(Script([[UPDATE], repeat_forever([text("Done.")])]), run_id=run_id))
+    assert (finished.state["status"], case.extraction()["extracted_fields"]) == ("completed", {"total": 1})
+    assert [entry["status"] for entry in finished.ledger] == ["done"]
+
+
+async def test_background_run_fails_if_the_model_is_down_for_a_day_or_breaks_its_answers(case):
+    waited, broken = await case.queue_run(background=True), await case.another_extraction()
+    case.sql("update public.runs set started_at = now() - interval '25 hours' where id = %s", waited)
+    finished = await asyncio.gather(
+        case.execute_run(Script([http_error(503)] * 4), run_id=waited),
+        broken.execute_run(Script([stall_connection(0.2, text("Almost"))] * 9), background=True),
+    )
+    assert [one.state["error_code"] for one in map(assert_consistent, finished)] == ["model_unavailable"] * 2
 
 
 @pytest.mark.real_cli("interrupted calls")

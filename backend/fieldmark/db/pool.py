@@ -307,6 +307,8 @@ def _raising_our_errors() -> Generator[None]:
         yield
     except errors.LockNotAvailable as error:
         raise Unavailable("Another request holds a lock on the same data. Try again in a few seconds.") from error
+    except errors.ReadOnlySqlTransaction as error:
+        raise Unavailable("The database is read-only at the moment. Try again when it accepts writes.") from error
     except errors.QueryCanceled as error:
         raise Unavailable("A database statement exceeded its time limit. Try again with a smaller request.") from error
     except OperationalError as error:

@@ -36,6 +36,8 @@ class Outcome:
     result: JsonObject | None = None
     # Why the agent has no answer, if it reported that with a call.
     fallback_code: FallbackCode | None = None
+    # Whether the model's service refused a request at the moment, so that the same request may succeed later.
+    is_service_down: bool = False
 
     @property
     def ended_with_answer_call(self) -> bool:
@@ -188,7 +190,9 @@ def outcome_of_result(result: ConversationResult, api_error: str | None = None, 
     ):
         return Outcome("completed", answer=_storable(result.text or ""))
     code, error = _failure(result, api_error, is_streaming)
-    return Outcome("failed", error=error, code=code)
+    status = result.api_error_status
+    is_down = code is RunError.MODEL_UNREACHABLE or (status is not None and (status == 429 or status >= 500))
+    return Outcome("failed", error=error, code=code, is_service_down=is_down)
 
 
 def completed_by_tool(answer: RunAnswer) -> Outcome:

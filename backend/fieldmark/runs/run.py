@@ -14,10 +14,10 @@ import structlog
 from fieldmark.agents.registry import AGENTS
 from fieldmark.agents.spec import AgentSpec, LastQuestion, Task
 from fieldmark.db.pool import Connection, Database, savepoint
-from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, TextEvent, TokensUsed
+from fieldmark.domain.events import CompleteEvent, ErrorEvent, EventBase, RetryCode, TextEvent, TokensUsed
 from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.embedding import Embedder
-from fieldmark.errors import Fenced, FieldmarkError, Invalid, Unavailable, is_disk_full
+from fieldmark.errors import Fenced, FieldmarkError, Invalid, ModelServiceDown, Unavailable, is_disk_full
 from fieldmark.identity.scope import Scope
 from fieldmark.runs.billing.meter import Meter
 from fieldmark.runs.billing.prices import Prices
@@ -34,7 +34,7 @@ from fieldmark.runs.engine.run_telemetry import RunTelemetry, run_telemetry
 from fieldmark.runs.engine.session_store import ConversationStore, SessionWriteFailed
 from fieldmark.runs.engine.tool_executor import ToolExecutor
 from fieldmark.runs.events.deltas import DeltaBuffer
-from fieldmark.runs.events.mapper import EventMapper, end_reporter, tool_event
+from fieldmark.runs.events.mapper import EventMapper, end_reporter, retry_event, tool_event
 from fieldmark.runs.events.previews import CallPreviews
 from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
@@ -54,6 +54,14 @@ _DISK_FULL = Outcome(
     error="A disk of the service or of Postgres is full. Make space, then start the run again.",
     code=RunError.DISK_FULL,
 )
+
+MODEL_WAIT_SECONDS = 60
+"""Pause between attempts of a background run while the model's service is down."""
+_MODEL_PATIENCE_SECONDS = 24 * 3600
+_RETRY_CODES: dict[RunError | None, RetryCode] = {
+    RunError.MODEL_BUSY: "busy",
+    RunError.MODEL_UNREACHABLE: "no_response",
+}
 
 
 class _ResumeFailed(Exception):
@@ -112,7 +120,8 @@ class Runner:
             monitor.stop_waiting()
 
     async def execute(self, run_id: UUID) -> None:
-        """Claim a run and execute it until it ends or waits. Do nothing if the run has ended or was deleted."""
+        """Claim a run and execute it until it ends or waits. Do nothing if the run has ended or was deleted. Raise
+        ModelServiceDown if it is to be executed again, without counting a failure."""
         scope = await self.database.once(lambda conn: runs.scope_of(conn, run_id))
         if scope is None:
             return
@@ -122,6 +131,9 @@ class Runner:
             with run_telemetry(self.metrics, run, self._model_of(run)) as telemetry:
                 try:
                     outcome = await self._run_while_owned(scope, run, telemetry)
+                    if run.background and outcome.is_service_down and await self._postpone(scope, run, outcome):
+                        telemetry.run_ended("released")
+                        raise ModelServiceDown("The model's service is down. The run waits.")
                     telemetry.run_ended(*await self._record(scope, run, outcome))
                 except Fenced:
                     status = await status_or_abandon(self.database, scope, run_id)
@@ -419,6 +431,20 @@ class Runner:
         return outcome
 
     # Record
+
+    async def _postpone(self, scope: Scope, run: RunRow, outcome: Outcome) -> bool:
+        """Record that a run waits for the model's service. Return False if it does not, or has waited for a day."""
+        async with self.database.as_user(scope) as conn:
+            await runs.fence(conn, run.id, run.fencing_token)
+            if (
+                await runs.status_if_held(conn, run.id, run.fencing_token) is not RunStatus.RUNNING
+                or await runs.seconds_since_start(conn, run.id) > _MODEL_PATIENCE_SECONDS
+            ):
+                return False
+            await runs.postpone(conn, run.id)
+            code = _RETRY_CODES.get(outcome.code, "no_response")
+            await runs.append_event(conn, run.id, retry_event(code, MODEL_WAIT_SECONDS))
+        return True
 
     async def _record(self, scope: Scope, run: RunRow, outcome: Outcome) -> tuple[str, str | None, Decimal | None]:
         """Record the outcome. Return the status, the error code, and the cost if the run has ended."""

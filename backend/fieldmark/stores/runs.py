@@ -613,6 +613,13 @@ async def release(conn: Connection, run_id: UUID) -> None:
     )
 
 
+async def postpone(conn: Connection, run_id: UUID) -> None:
+    """Record that this attempt does not count as a failure. The run's job will be executed again."""
+    await conn.execute(
+        "update public.runs set consecutive_failures = greatest(consecutive_failures - 1, 0) where id = %s", (run_id,)
+    )
+
+
 async def cancel(conn: Connection, run_id: UUID, reason: str) -> bool:
     """Cancel a run and its child runs, even while a worker holds them. Return False if the run had already ended."""
     return bool(await value_of(conn, "select private.cancel_run(%s, %s) as cancelled", (run_id, reason)))

@@ -10,13 +10,14 @@ from dataclasses import replace
 from uuid import UUID
 
 import structlog
-from procrastinate import App, JobContext, RetryStrategy
+from procrastinate import App, BaseRetryStrategy, JobContext, RetryDecision, RetryStrategy
 from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job
 from procrastinate.worker import Worker
 
 from fieldmark.agents.registry import AGENTS, answer_offline, find_task
 from fieldmark.domain.statuses import Effort
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, ModelServiceDown
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
 from fieldmark.runs.engine.options import CliKind, ModelService
@@ -30,7 +31,7 @@ from fieldmark.runs.lifecycle.queue import (
     STALLED_SECONDS,
     open_queue,
 )
-from fieldmark.runs.run import Runner
+from fieldmark.runs.run import MODEL_WAIT_SECONDS, Runner
 from fieldmark.runtime import Runtime
 from fieldmark.services import extractions, search
 from fieldmark.services.search_vectors import VectorIndexer
@@ -159,8 +160,7 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
         metrics=runtime.metrics,
     )
 
-    # Unlimited retries: a run counts its own attempts. If its job stopped earlier, the run would wait forever.
-    @queue.task(name="execute_run", queue=RUNS, retry=RetryStrategy(wait=RETRY_SECONDS))
+    @queue.task(name="execute_run", queue=RUNS, retry=RunRetry())
     async def execute_run(run_id: str) -> None:
         await runner.execute(UUID(run_id))
 
@@ -259,6 +259,15 @@ async def _work_on(queue: App, name: str, concurrency: int) -> None:
         worker.stop()
         await running
         raise
+
+
+class RunRetry(BaseRetryStrategy):
+    """Retries without a limit: a run counts its own attempts. If its job stopped earlier, the run would wait
+    forever."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision:
+        is_down = isinstance(exception, ModelServiceDown)
+        return RetryDecision(retry_in={"seconds": MODEL_WAIT_SECONDS if is_down else RETRY_SECONDS})
 
 
 class Sweep:

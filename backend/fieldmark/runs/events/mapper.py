@@ -101,17 +101,17 @@ class EventMapper:
             case ServiceRetry():
                 self._was_interrupted = False
                 is_silent = part.status is None and self._is_complete
-                yield _retry("no_response" if is_silent else "busy", part.wait_s)
+                yield retry_event("no_response" if is_silent else "busy", part.wait_s)
             case ModelFallback():
                 self._was_interrupted = False
-                yield _retry("model_replaced", requested=part.requested, fallback=part.fallback)
+                yield retry_event("model_replaced", requested=part.requested, fallback=part.fallback)
             case _:
                 pass  # also the CLI's own text about a failed service: the run's outcome reports the failure
 
     def _retry_events(self) -> Iterator[Event]:
         if self._was_interrupted:
             self._was_interrupted = False
-            yield _retry("interrupted")
+            yield retry_event("interrupted")
 
     def _call_started(self, call: ToolUseBlock) -> ToolEvent:
         # The model may have written arguments that can't be stored.
@@ -136,7 +136,7 @@ class EventMapper:
         return event
 
 
-def _retry(code: RetryCode, wait_seconds: float = 0.0, **params: str) -> RetryEvent:
+def retry_event(code: RetryCode, wait_seconds: float = 0.0, **params: str) -> RetryEvent:
     text = _RETRIES[code].format(**params)
     return RetryEvent(retry=text, code=code, params=params or None, wait_s=round(wait_seconds, 1))
 

@@ -7,10 +7,11 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, LiteralString
 
-from procrastinate import App, PsycopgConnector
+import structlog
+from procrastinate import App, PsycopgConnector, utils
 from procrastinate.connector import BaseConnector
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
@@ -28,6 +29,8 @@ from fieldmark.db.pool import (
 )
 from fieldmark.errors import Misconfigured, Unavailable
 
+log = structlog.get_logger()
+
 RUNS = "runs"
 BACKGROUND = "background"
 DOCUMENTS = "documents"
@@ -36,6 +39,7 @@ HEARTBEAT_SECONDS = 5
 STALLED_SECONDS = 15
 """A worker without a heartbeat for this long counts as dead, and its jobs are queued again."""
 PERSISTENT_SECONDS = 8
+"""How long the end of a job waits for the database. A longer wait would keep a worker from stopping."""
 SLOTS_SECONDS = 0.1
 
 
@@ -76,7 +80,8 @@ class _JobManager(JobManager):
     """A JobManager in which only the current holder of a job can finish or retry it. A worker that seemed dead may
     return after another worker has claimed its job. `attempts` is increased by each retry and identifies the holder.
 
-    Finishing a job waits for a database that restarts: otherwise the job would stay with its worker forever.
+    Finishing a job waits for a database that restarts. If that takes longer, the end is recorded after a later
+    heartbeat: otherwise the job would stay with its worker forever.
 
     procrastinate wakes a worker for each new job, but loses a wake-up during a fetch. Here the end of a job, a due
     retry and a new slot also wake the worker, and a worker that is woken during a fetch fetches again.
@@ -90,6 +95,20 @@ class _JobManager(JobManager):
         self._woken: set[str] = set()
         self._running: defaultdict[str, set[int | None]] = defaultdict(set)
         self._watched: set[str] = set()
+        self._unrecorded: list[tuple[LiteralString, dict[str, Any]]] = []
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        """Update the heartbeat of a worker. A failure is not raised: procrastinate would send no further one, and not
+        stop the worker (without periodic tasks it does not watch its heartbeats)."""
+        try:
+            await super().update_heartbeat(worker_id)
+            while self._unrecorded:  # the workers of a process may do this at once: only the first one has an effect
+                query, arguments = end = self._unrecorded[0]
+                await self.connector.execute_query_async(query, **arguments)
+                if end in self._unrecorded:
+                    self._unrecorded.remove(end)
+        except ConnectorException as error:
+            log.warning("a heartbeat of the worker failed; the next one follows", error=str(error.__cause__ or error))
 
     async def listen_for_jobs(
         self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
@@ -112,10 +131,9 @@ class _JobManager(JobManager):
         if callback := self._callbacks.get(queue):
             await callback(channel=queue, notification={"type": "job_inserted", "job_id": 0})
 
-    def _wake_at(self, queue: str, due: datetime | None) -> None:
-        seconds = (due - datetime.now(UTC)).total_seconds() if due else 0
+    def _wake_after(self, queue: str, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(max(0, seconds), lambda: loop.create_task(self._wake(queue)))
+        loop.call_later(seconds, lambda: loop.create_task(self._wake(queue)))
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """Claim and return the next job of a queue, round-robin per organisation."""
@@ -170,27 +188,32 @@ class _JobManager(JobManager):
         lock: str | None = None,
     ) -> None:
         self._running[job.queue].discard(job.id)
+        # `retry_at` is by this machine's clock, which may be minutes off; jobs are due by the database's.
+        seconds = max(0.0, (retry_at - utils.utcnow()).total_seconds()) if retry_at else 0.0
         await self._execute_as_holder(
-            "select procrastinate_retry_job_v2(id, coalesce(%(retry_at)s::timestamptz, now()), %(priority)s::integer, "
+            "select procrastinate_retry_job_v2(id, now() + make_interval(secs => %(seconds)s), %(priority)s::integer, "
             "%(queue)s::varchar, %(lock)s::varchar) from held",
             job,
-            retry_at=retry_at,
+            seconds=seconds,
             priority=priority,
             queue=queue,
             lock=lock,
         )
-        self._wake_at(queue or job.queue, retry_at)
+        self._wake_after(queue or job.queue, seconds)
 
     async def _execute_as_holder(self, query: LiteralString, job: Job, **arguments: Any) -> None:
-        async with asyncio.timeout(PERSISTENT_SECONDS):
-            while True:
-                try:
-                    await self.connector.execute_query_async(
-                        _HELD_JOB + query, id=job.id, attempts=job.attempts, **arguments
-                    )
-                    return
-                except ConnectorException:
-                    await asyncio.sleep(0.5)
+        end = _HELD_JOB + query, {"id": job.id, "attempts": job.attempts, **arguments}
+        try:
+            async with asyncio.timeout(PERSISTENT_SECONDS):
+                while True:
+                    try:
+                        await self.connector.execute_query_async(end[0], **end[1])
+                        return
+                    except ConnectorException:
+                        await asyncio.sleep(0.5)
+        except TimeoutError:
+            log.warning("the end of a job could not be recorded yet", job=job.task_name, attempts=job.attempts)
+            self._unrecorded.append(end)
 
 
 _HELD_JOB: Final = """
