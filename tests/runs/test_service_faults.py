@@ -110,7 +110,9 @@ async def test_background_run_waits_while_the_model_is_down_and_then_continues(c
     state, last = case.state(run_id), case.events(run_id)[-1]
     assert (state["status"], state["consecutive_failures"]) == ("running", 0)
     assert (last["type"], last["code"], last["wait_s"]) == ("retry", "busy", MODEL_WAIT_SECONDS)
-    finished = assert_consistent(await case.execute_run(Script([[UPDATE], repeat_forever([text("Done.")])]), run_id=run_id))
+    finished = assert_consistent(
+        await case.execute_run(Script([[UPDATE], repeat_forever([text("Done.")])]), run_id=run_id)
+    )
     assert (finished.state["status"], case.extraction()["extracted_fields"]) == ("completed", {"total": 1})
     assert [entry["status"] for entry in finished.ledger] == ["done"]
 
