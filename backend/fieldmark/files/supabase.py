@@ -1,4 +1,4 @@
-"""Store originals in Supabase Storage, over its REST API with the project's secret key."""
+"""Store originals in Supabase Storage, through the package `supabase` with the project's secret key."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
 import httpx
+from supabase import ASupabaseStorageClient
 
 from fieldmark.errors import Conflict, NotFound, TooLarge, Unavailable
 from fieldmark.files.download_cache import DownloadCache
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _TIMEOUT: Final = httpx.Timeout(30, connect=5)
 _CHUNK_BYTES: Final = 1 << 20
 _MAX_JSON_BYTES: Final = 1 << 16
-_NOT_STORAGE: Final = "The response is not from Supabase Storage. Check SUPABASE_URL."
 
 
 class SupabaseFiles:
@@ -48,8 +48,10 @@ class SupabaseFiles:
         """Upload `source` to `path`. Raise `Conflict` if the path exists, `TooLarge` if the bucket refuses its size."""
         where = parse_stored_path(path)
         with await asyncio.to_thread(source.open, "rb") as content:
-            form = {"file": (where.name, content, "application/octet-stream")}
-            await self._call("POST", self._object(where), files=form, headers={"x-upsert": "false"})
+            async with self._storage() as storage:
+                await storage.from_(self._bucket).upload(
+                    str(where), content, {"content-type": "application/octet-stream", "upsert": "false"}
+                )
 
     @asynccontextmanager
     async def local(self, path: str) -> AsyncGenerator[Path]:
@@ -63,40 +65,39 @@ class SupabaseFiles:
         """Return the original's size in bytes, or None if there is no original."""
         where = parse_stored_path(path)
         try:
-            found = await self._call("GET", self._object(where, "info/"))
+            async with self._storage() as storage:
+                size: object = (await storage.from_(self._bucket).info(str(where)))["size"]
+                if size is not None and not isinstance(size, int):  # null during the upload
+                    raise TypeError("the size is not a number")
+                return size
         except NotFound:
             return None
-        size: object = cast("dict[str, object]", found).get("size", "") if isinstance(found, dict) else ""
-        if size is not None and not isinstance(size, int):  # null during the upload
-            raise Unavailable(_NOT_STORAGE)
-        return size
 
     async def remove(self, path: str) -> None:
         """Remove the original if it exists."""
         where = parse_stored_path(path)
         self._downloads.remove(str(where))
-        await self._call("DELETE", f"object/{quote(self._bucket, safe='')}", json={"prefixes": [str(where)]})
+        async with self._storage() as storage:
+            await storage.from_(self._bucket).remove([str(where)])
 
     async def signed_url(self, path: str) -> None:
         """Return None: people download through the service, which checks their rights at each request."""
 
     async def _download(self, where: StoredPath, target: Path) -> None:
-        url = self._object(where)
+        # By hand: the package holds a whole download in memory.
+        url = f"{self._url}object/{quote(self._bucket, safe='')}/{quote(str(where))}"
         async with self._session(self._max_bytes) as session, session.stream("GET", url) as response:
             with await asyncio.to_thread(target.open, "xb") as file:
                 async for chunk in response.aiter_raw(_CHUNK_BYTES):
                     await asyncio.to_thread(file.write, chunk)
 
-    def _object(self, where: StoredPath, kind: str = "") -> str:
-        return f"object/{kind}{quote(self._bucket, safe='')}/{quote(str(where))}"
-
-    async def _call(self, method: str, url: str, **content: Any) -> object:
-        """Send a request and return the JSON of its response."""
+    @asynccontextmanager
+    async def _storage(self) -> AsyncGenerator[ASupabaseStorageClient]:
         async with self._session(_MAX_JSON_BYTES) as session:
             try:
-                return (await session.request(method, url, **content)).json()
-            except (ValueError, RecursionError, ResponseTooLarge) as error:
-                raise Unavailable(_NOT_STORAGE) from error
+                yield ASupabaseStorageClient(self._url, self._headers, http_client=session)
+            except (ValueError, LookupError, TypeError, RecursionError, ResponseTooLarge) as error:
+                raise Unavailable("The response is not from Supabase Storage. Check SUPABASE_URL.") from error
 
     @asynccontextmanager
     async def _session(self, max_bytes: int) -> AsyncGenerator[httpx.AsyncClient]:
@@ -106,7 +107,6 @@ class SupabaseFiles:
                 max_bytes=max_bytes,
                 timeout=_TIMEOUT,
                 headers=self._headers,
-                base_url=self._url,
                 verify=self._tls,
                 on_response=_raise_for_status,
             ) as session:
