@@ -64,6 +64,8 @@ bench name="" *args:
     if [ -n "{{ name }}" ]; then exec python "bench/{{ name }}.py" {{ args }}; fi
     cat << 'LIST'
     extraction   an extraction's tokens, pace, batch cost and latency, beside others     10 min; one part: 2 to 10 min
+    faults       Postgres, workers, network and model fail under load                    20 times: 3 hours
+    command_faults  migrations and backups that fail in the middle                       10 min
     fairness     what one organisation's flood costs another                              5 min
     grounding    values found where they are printed (needs a folder of samples)          2 min
     growth       every route and store function: a thousand documents and many           10 min; --scale 1 --times 20: 8 min

@@ -178,6 +178,7 @@ BAD_AND_GOOD_CLAIMS = [
     ({"exp": ABSENT}, {"exp": NOW + 6000.5}, "lacks the claim 'exp'"),
     ({"exp": float("inf")}, {"exp": 2**40}, "cannot be read"),
     ({"nbf": NOW + 6000}, {"nbf": NOW - 60}, "not valid yet"),
+    ({"nbf": NOW + 6000}, {"iat": NOW + 600}, "not valid yet"),  # an issuer whose clock is ahead
     ({"aud": "anon"}, {"aud": "authenticated"}, "audience"),
     ({"aud": ["a", "b"]}, {"aud": ["a", "authenticated"]}, "audience"),
     ({"role": "service_role"}, {"role": "authenticated"}, "signed-in user"),

@@ -245,7 +245,8 @@ def _verify(
             audience=_AUDIENCE,
             issuer=issuer,
             leeway=_LEEWAY_S,
-            options={"require": _REQUIRED_CLAIMS},
+            # The issuer's clock may be minutes ahead. `iat` is not a limit of a token's validity; `nbf` and `exp` are.
+            options={"require": _REQUIRED_CLAIMS, "verify_iat": False},
         )
     except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
         raise Unauthenticated(wrong_signature) from None
