@@ -196,6 +196,10 @@ class InvalidSchema(Invalid):
     code, title = "invalid_schema", "The schema cannot be used"
 
 
+class OAuthNeeded(Invalid):
+    code, title = "oauth_needed", "The mailbox accepts no password"
+
+
 class InvalidExpression(Invalid):
     code, title = "invalid_expression", "The expression cannot be calculated"
 

@@ -418,6 +418,14 @@ async def test_a_source_that_could_never_work_is_refused(serve, change):
         assert (await server.http.post("/api/sources", json=body)).status_code == 201
 
 
+async def test_a_mailbox_that_accepts_no_password_is_refused_with_the_reason(serve):
+    body = {"kind": "mailbox", "address": "imaps://Outlook.office365.com:993", "username": "u", "secret": "s"}
+    async with serve(with_worker=False) as server:
+        assert_problem(await server.http.post("/api/sources", json=body), 422, "oauth_needed")
+        gmail = body | {"address": "imaps://imap.gmail.com"}
+        assert (await server.http.post("/api/sources", json=gmail)).status_code == 201
+
+
 async def test_only_owners_see_sources_and_only_who_added_one_changes_it(serve):
     body = {"kind": "bucket", "address": "https://a.example/b", "username": "u", "secret": "s"}
     async with serve(with_worker=False) as server:

@@ -28,6 +28,7 @@ from fieldmark.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    OAuthNeeded,
     OutOfCredit,
     QueueClosed,
     QueueFull,
@@ -74,6 +75,9 @@ _MAX_ATTEMPTS: Final = 10
 _ALL_FAILED: Final = 5
 """If so many objects failed in a look and none was taken, the source is reported as failing."""
 
+_WITHOUT_PASSWORDS: Final = ("outlook.office365.com", "outlook.office.com", "imap-mail.outlook.com")
+"""Microsoft's IMAP servers, which refuse each password."""
+
 _NOT_OF_ONE_OBJECT: Final = (
     Unavailable, QueueFull, QueueClosed, QuotaExceeded, OutOfCredit, TooMany, Forbidden, NotFound
 )  # fmt: skip
@@ -88,6 +92,11 @@ def check_address(kind: SourceKind, address: str, allowed: Sequence[IpNetwork]) 
         parts = check_url(address, allowed, ("imaps",))
         if parts.path.strip("/") or parts.query:
             raise Invalid("Write the address of a mailbox as imaps://host, and its folder apart from it.")
+        if parts.hostname in _WITHOUT_PASSWORDS:
+            raise OAuthNeeded(
+                f"{parts.hostname} accepts OAuth only, which is not supported. Forward the mails to a mailbox with a "
+                "password, and add that one."
+            )
         return
     parts = check_url(address, allowed)
     if parts.query or len(parts.path.strip("/").split("/")) != 1 or not parts.path.strip("/"):
