@@ -1545,6 +1545,9 @@ create table public.extractions (
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
   problems jsonb not null default '{}' check (jsonb_typeof(problems) = 'object'),
+  -- By path name, what only a second reading has: {"value", …} of a field without a value; {"rows"} of a list with other
+  -- rows, each the index of a stored row, or {"row", …}. Both with its location, if it is printed.
+  second_reading jsonb not null default '{}' check (jsonb_typeof(second_reading) = 'object'),
   -- Whether the fields follow the schema. Null: there is none, or the service has not checked this version yet.
   is_valid boolean,
   -- By path name: the reason for which a field needed review when a user confirmed it or completed the extraction.
@@ -4313,6 +4316,7 @@ declare
   v_stale text[] := '{}';
   v_written text[];
   v_asked text[] := '{}';
+  v_resized text[] := '{}';
   v_longest integer;
   v_accepted boolean;
   v_confirmed jsonb := '{}';
@@ -4329,6 +4333,7 @@ begin
     v_old.evidence := '{}';
     v_old.locks := '{}';
     v_old.problems := '{}';
+    v_old.second_reading := '{}';
     v_old.accepted := '{}';
     v_old.min_confidences := '{}';
     perform private.check_json(new.schema::jsonb, 'A schema');
@@ -4439,8 +4444,10 @@ begin
     end if;
     -- A write of a part of a list or list item answers no doubt about the whole.
     select coalesce(array_agg(name) filter (where not is_asked), '{}'),
-      coalesce(array_agg(name) filter (where is_asked), '{}'), max(char_length(name)) filter (where c.new is not null)
-    into v_stale, v_asked, v_longest
+      coalesce(array_agg(name) filter (where is_asked), '{}'), max(char_length(name)) filter (where c.new is not null),
+      coalesce(array_agg(name) filter (where jsonb_typeof(c.new) = 'array' and jsonb_path_query_first(c.old, '$.size()')
+        is distinct from jsonb_path_query_first(c.new, '$.size()')), '{}')
+    into v_stale, v_asked, v_longest, v_resized
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c
     cross join lateral (select c.new is not null and not private.is_leaf(c.new)
       and (v_old.evidence ? c.name or v_old.accepted ? c.name or v_old.problems ? c.name)
@@ -4485,6 +4492,8 @@ begin
   else
     new.confidence_scores := v_old.confidence_scores;
   end if;
+  -- (The rows of another reading are named by their indexes.)
+  new.second_reading := new.second_reading - v_stale - v_resized;
   new.problems := (new.problems - v_stale) - array(
     select key from jsonb_each(new.problems) where key = any (v_asked) and value <> '"second_reading"');
   -- (A changed status counts for the fields that its schema needs: record_problems.)
@@ -4507,6 +4516,8 @@ begin
   if v_removed is not null then
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
+    new.second_reading := private.shift_entries_after_removal(
+      new.second_reading, v_old.second_reading, v_old.extracted_fields, v_removed);
   end if;
   -- A problem that was solved and comes back is a new one. (A broken rule is a problem of the values that no person set.
   -- Only once a person has set all, it is one of each again.)
@@ -5065,21 +5076,23 @@ create trigger store_fields after insert on public.extractions
 
 -- What is wrong with the fields of extractions: found by the service, stored with the fields.
 
--- What a second reading found: fields without a value that only it has, and lists with other rows.
+-- The problems of fields without a value that only a second reading has, and of lists with other rows.
 create function private.second_reading_problems(p_problems jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_problems) where value = '"second_reading"'
 $$;
 
--- Records what a second reading found, in place of what an earlier one did. Other problems of a field come first.
-create function private.record_second_reading(p_extraction_id uuid, p_problems jsonb)
+-- Records what only a second reading has, in place of what an earlier one had. Other problems of a field come first.
+create function private.record_second_reading(p_extraction_id uuid, p_others jsonb)
 returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform private.require(private.is_service(), 'Only the service records problems.', 'PT403');
+  perform private.require(private.is_service(), 'Only the service records a second reading.', 'PT403');
   update public.extractions
-  set problems = p_problems || (problems - array(select jsonb_object_keys(private.second_reading_problems(problems))))
+  set second_reading = p_others, problems =
+    (select coalesce(jsonb_object_agg(key, 'second_reading'), '{}') from jsonb_object_keys(p_others) as key)
+    || (problems - array(select jsonb_object_keys(private.second_reading_problems(problems))))
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids())
-    and private.second_reading_problems(problems) <> p_problems;
+    and (p_others, second_reading, private.second_reading_problems(problems)) <> ('{}', '{}', '{}');
 end $$;
 
 -- Records what the service found in the fields of one version, and which fields have no value that should have one.

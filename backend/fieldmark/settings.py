@@ -247,9 +247,19 @@ class Settings(BaseSettings):
         return self.anthropic_api_key is None and self.anthropic_auth_token is None
 
     @property
+    def has_own_second_service(self) -> bool:
+        """Whether the second model has credentials of its own. They are sent only to its own address."""
+        return self.second_api_key is not None or self.second_auth_token is not None
+
+    @property
     def has_second_service(self) -> bool:
-        """Whether the second model has credentials, its own or the first model's."""
-        return self.second_api_key is not None or self.second_auth_token is not None or not self.offline
+        """Whether the second model has credentials: its own, or at the first model's service."""
+        return self.has_own_second_service or (self.second_base_url is None and not self.offline)
+
+    @property
+    def second_url(self) -> str | None:
+        """The address of the second model's service. None: Anthropic's."""
+        return self.second_base_url if self.has_own_second_service else self.anthropic_base_url
 
     @property
     def process_user_ids(self) -> range:

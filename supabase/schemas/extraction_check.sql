@@ -31,6 +31,7 @@ declare
   v_stale text[] := '{}';
   v_written text[];
   v_asked text[] := '{}';
+  v_resized text[] := '{}';
   v_longest integer;
   v_accepted boolean;
   v_confirmed jsonb := '{}';
@@ -47,6 +48,7 @@ begin
     v_old.evidence := '{}';
     v_old.locks := '{}';
     v_old.problems := '{}';
+    v_old.second_reading := '{}';
     v_old.accepted := '{}';
     v_old.min_confidences := '{}';
     perform private.check_json(new.schema::jsonb, 'A schema');
@@ -157,8 +159,10 @@ begin
     end if;
     -- A write of a part of a list or list item answers no doubt about the whole.
     select coalesce(array_agg(name) filter (where not is_asked), '{}'),
-      coalesce(array_agg(name) filter (where is_asked), '{}'), max(char_length(name)) filter (where c.new is not null)
-    into v_stale, v_asked, v_longest
+      coalesce(array_agg(name) filter (where is_asked), '{}'), max(char_length(name)) filter (where c.new is not null),
+      coalesce(array_agg(name) filter (where jsonb_typeof(c.new) = 'array' and jsonb_path_query_first(c.old, '$.size()')
+        is distinct from jsonb_path_query_first(c.new, '$.size()')), '{}')
+    into v_stale, v_asked, v_longest, v_resized
     from private.changes(v_old.extracted_fields, new.extracted_fields) as c
     cross join lateral (select c.new is not null and not private.is_leaf(c.new)
       and (v_old.evidence ? c.name or v_old.accepted ? c.name or v_old.problems ? c.name)
@@ -203,6 +207,8 @@ begin
   else
     new.confidence_scores := v_old.confidence_scores;
   end if;
+  -- (The rows of another reading are named by their indexes.)
+  new.second_reading := new.second_reading - v_stale - v_resized;
   new.problems := (new.problems - v_stale) - array(
     select key from jsonb_each(new.problems) where key = any (v_asked) and value <> '"second_reading"');
   -- (A changed status counts for the fields that its schema needs: record_problems.)
@@ -225,6 +231,8 @@ begin
   if v_removed is not null then
     new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
     new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
+    new.second_reading := private.shift_entries_after_removal(
+      new.second_reading, v_old.second_reading, v_old.extracted_fields, v_removed);
   end if;
   -- A problem that was solved and comes back is a new one. (A broken rule is a problem of the values that no person set.
   -- Only once a person has set all, it is one of each again.)

@@ -1,20 +1,22 @@
 -- What is wrong with the fields of extractions: found by the service, stored with the fields.
 
--- What a second reading found: fields without a value that only it has, and lists with other rows.
+-- The problems of fields without a value that only a second reading has, and of lists with other rows.
 create function private.second_reading_problems(p_problems jsonb) returns jsonb
 language sql immutable set search_path = pg_catalog, pg_temp as $$
   select coalesce(jsonb_object_agg(key, value), '{}') from jsonb_each(p_problems) where value = '"second_reading"'
 $$;
 
--- Records what a second reading found, in place of what an earlier one did. Other problems of a field come first.
-create function private.record_second_reading(p_extraction_id uuid, p_problems jsonb)
+-- Records what only a second reading has, in place of what an earlier one had. Other problems of a field come first.
+create function private.record_second_reading(p_extraction_id uuid, p_others jsonb)
 returns void language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  perform private.require(private.is_service(), 'Only the service records problems.', 'PT403');
+  perform private.require(private.is_service(), 'Only the service records a second reading.', 'PT403');
   update public.extractions
-  set problems = p_problems || (problems - array(select jsonb_object_keys(private.second_reading_problems(problems))))
+  set second_reading = p_others, problems =
+    (select coalesce(jsonb_object_agg(key, 'second_reading'), '{}') from jsonb_object_keys(p_others) as key)
+    || (problems - array(select jsonb_object_keys(private.second_reading_problems(problems))))
   where id = p_extraction_id and org_id in (select private.my_writable_org_ids())
-    and private.second_reading_problems(problems) <> p_problems;
+    and (p_others, second_reading, private.second_reading_problems(problems)) <> ('{}', '{}', '{}');
 end $$;
 
 -- Records what the service found in the fields of one version, and which fields have no value that should have one.

@@ -33,6 +33,9 @@ create table public.extractions (
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
   problems jsonb not null default '{}' check (jsonb_typeof(problems) = 'object'),
+  -- By path name, what only a second reading has: {"value", …} of a field without a value; {"rows"} of a list with other
+  -- rows, each the index of a stored row, or {"row", …}. Both with its location, if it is printed.
+  second_reading jsonb not null default '{}' check (jsonb_typeof(second_reading) = 'object'),
   -- Whether the fields follow the schema. Null: there is none, or the service has not checked this version yet.
   is_valid boolean,
   -- By path name: the reason for which a field needed review when a user confirmed it or completed the extraction.

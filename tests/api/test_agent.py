@@ -230,8 +230,10 @@ async def test_run_continues_after_its_client_disconnects(serve):
 
 
 async def test_models_to_choose_from_have_the_prices_of_the_list_and_of_the_settings(serve):
-    async with serve(with_worker=False, model="own-model", model_price="0.015/0.06") as server:
+    second = {"second_model": "gpt-6", "second_api_key": "key", "second_model_price": "1/2"}
+    async with serve(with_worker=False, model="own-model", model_price="0.015/0.06", **second) as server:
         listed = await server.get("agent/models")
+    assert listed["second"] == {"name": "gpt-6", "input_usd": 1, "output_usd": 2, "is_same_vendor": None}
     first, *others = listed["items"]
     assert (listed["default"], first) == ("own-model", {"name": "own-model", "input_usd": 0.015, "output_usd": 0.06})
     assert {one["name"]: (one["input_usd"], one["output_usd"]) for one in others}["claude-haiku-4-5"] == (1, 5)

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from extraction_case import document_with_pages
+from fieldmark.domain import paths
 from fieldmark.offline_model.messages import call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
-from fieldmark.stores import extractions as stored
+from fieldmark.services.field_answers import CandidateAnswer, find_answers
+from fieldmark.stores import extractions as stored_extractions
 from fieldmark.testing.script import Script, http_error
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +66,16 @@ class Readings:
             "select path, status, reason from public.fields where extraction_id = %s", self.case.extraction_id
         )
         return {row["path"]: (row["status"], row["reason"]) for row in rows}
+
+    async def answers(self, name: str) -> list[CandidateAnswer]:
+        async with self.case.database.as_user(self.case.scope) as conn:
+            row = await stored_extractions.get(conn, self.case.extraction_id)
+        return await find_answers(self.case.database, self.case.scope, row, paths.parse(name))
+
+    async def write(self, path: tuple[str | int, ...], value: Any) -> None:
+        """Write a value as the person."""
+        async with self.case.database.as_user(self.case.scope) as conn:
+            await stored_extractions.update_field(conn, self.case.extraction_id, path, value, {}, {})
 
 
 @asynccontextmanager
@@ -131,7 +143,8 @@ async def test_no_model_is_called_if_the_second_reading_is_off(case, mode):
 
 async def test_unsure_asks_for_the_doubted_fields_only(case):
     first = {**FIRST, "rows": [ROWS[0], {"name": "Gadget", "amount": 7}]}  # 7 is not printed
-    read = {"rows": [{"name": "Widget", "amount": 4}, {"name": "Gadget", "amount": 6}]}
+    # It also returns what it was not asked for.
+    read = {"number": "18", "rows": [{"name": "Widget", "amount": 4}, {"name": "Gadget", "amount": 6}]}
     async with two_models(case, [extracts(first)], [reads(read)]) as both:
         run = await both.run("unsure")
         asked = json.dumps(both.second.requests[0]["messages"])
@@ -141,7 +154,7 @@ async def test_unsure_asks_for_the_doubted_fields_only(case):
         assert (run["result"]["differs"], run["result"]["agrees"]) == (1, 3)
         evidence = case.extraction()["evidence"]
         assert evidence["rows[1].amount"]["second_reading"]["value"] == 6
-        assert "second_reading" not in evidence["total"]
+        assert "second_reading" not in evidence["total"] and "second_reading" not in evidence["number"]
 
 
 async def test_unsure_calls_no_model_without_a_doubt(case):
@@ -151,7 +164,7 @@ async def test_unsure_calls_no_model_without_a_doubt(case):
 
 
 async def test_other_rows_are_one_item_for_their_list_and_a_field_of_the_second_reading_only_is_another(case):
-    first = {"number": "17", "rows": [*ROWS, {"name": "Total", "amount": 10}]}
+    first = {"number": "17", "rows": [ROWS[0], {"name": "Total", "amount": 10}]}
     async with two_models(case, [extracts(first)], [reads({"number": "17", "rows": ROWS, "tax": 1.9})]) as both:
         run = await both.run()
         assert (run["result"]["rows"], run["result"]["differs"]) == (1, 1)
@@ -160,11 +173,60 @@ async def test_other_rows_are_one_item_for_their_list_and_a_field_of_the_second_
         }
         assert to_review.items() >= {"rows": "second_reading", "tax": "second_reading"}.items()
         row = case.extraction()
-        assert row["confidences"]["rows[2].amount"] < 0.95
+        assert row["confidences"]["rows[1].amount"] < 0.95
+        # Both answers, each with its value and its boxes: what only one reading has is printed there.
+        stored, other = await both.answers("rows")
+        assert (stored.code, stored.value, stored.data) == ("current", first["rows"], {"rows": "2", "only": "Total 10"})
+        assert (other.code, other.value, other.data) == ("second_reading", ROWS, {"rows": "2", "only": "Gadget 6"})
+        assert (stored.page, len(stored.boxes), other.page, len(other.boxes)) == (1, 2, 1, 2)
+        (tax, *_) = await both.answers("tax")
+        assert (tax.code, tax.value, tax.data, tax.page) == ("second_reading", 1.9, {"quote": "1.90"}, 1)
         # Once a person has confirmed the list, it stays so when the schema is checked again.
         async with case.database.as_user(case.scope) as conn:
-            await stored.confirm(conn, case.extraction_id, ("rows",))
+            await stored_extractions.confirm(conn, case.extraction_id, ("rows",))
         assert both.statuses()["rows"] == ("accepted", "second_reading")
+
+
+async def test_values_that_doubt_a_value_live_as_long_as_the_extraction(case):
+    first = {"number": "71", "rows": [*ROWS, {"name": "Total", "amount": 10}]}
+    async with two_models(case, [extracts(first)], [reads({"number": "17", "rows": ROWS, "tax": 1.9})]) as both:
+        await both.run()
+        case.sql("delete from public.runs")
+        assert [(one.code, one.value) for one in await both.answers("number")][:2] == [
+            ("current", "71"),
+            ("second_reading", "17"),
+        ]
+        assert [one.value for one in await both.answers("rows")] == [first["rows"], ROWS]
+        assert (await both.answers("tax"))[0].value == 1.9
+
+
+async def test_a_changed_value_answers_neither_whether_the_rows_are_right_nor_another_field(case):
+    first = {"number": "17", "rows": [*ROWS, {"name": "Total", "amount": 10}]}
+    async with two_models(case, [extracts(first)], [reads({"number": "17", "rows": ROWS, "tax": 1.9})]) as both:
+        await both.run()
+        await both.write(("rows", 0, "amount"), 5)
+        assert both.statuses()["rows"] == ("needs_review", "second_reading")
+        # What a person has set stays, whichever rows are chosen.
+        assert (await both.answers("rows"))[1].value == [{"name": "Widget", "amount": 5}, ROWS[1]]
+        await both.write(("rows",), ROWS)
+        assert both.statuses()["rows"][0] != "needs_review"
+        assert both.statuses()["tax"] == ("needs_review", "second_reading")
+        await both.write(("tax",), 1.9)
+        assert both.statuses()["tax"][0] == "confirmed"
+        assert case.extraction()["second_reading"] == {}
+
+
+async def test_removed_row_moves_what_the_second_reading_has_of_later_rows(case):
+    first = {"rows": [{"name": "Date"}, {"name": "Widget"}, {"name": "Gadget"}]}
+    read = {"rows": [{"name": "Widget"}, {"name": "Gadget", "amount": 6}, {"name": "Date"}]}
+    async with two_models(case, [extracts(first)], [reads(read)]) as both:
+        await both.run()
+        # The rows are in another order there.
+        assert (await both.answers("rows[2].amount"))[0].value == 6
+        async with case.database.as_user(case.scope) as conn:
+            await stored_extractions.remove_field(conn, case.extraction_id, ("rows", 0))
+        assert both.statuses()["rows[1].amount"] == ("needs_review", "second_reading")
+        assert (await both.answers("rows[1].amount"))[0].value == 6
 
 
 async def test_models_that_agree_on_a_value_that_is_not_printed_prove_nothing(case):

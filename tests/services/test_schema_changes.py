@@ -97,15 +97,36 @@ async def test_estimated_cost_is_based_on_earlier_runs(followed_schema):
     await followed_schema.extraction({"number": "2", "total": 3})
     run_id = await add_run(followed_schema, one)
     followed_schema.case.sql("update public.runs set status = 'completed' where id = %s", run_id)
-    followed_schema.case.sql(
-        """insert into public.usage (org_id, run_id, root_run_id, agent, message_id, model, input_tokens, output_tokens,
-             cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd)
-           values (%s, %s, %s, 'extraction', 'm', 'x', 1, 1, 0, 0, 0, 0.25)""",
-        *(followed_schema.case.scope.org_id, run_id, run_id),
-    )
+    _add_usage(followed_schema, run_id, 0.25)
     await followed_schema.version(WITH_DUE_DATE)
     assert (await followed_schema.preview()).estimated_cost_usd == 0.5
     assert (await followed_schema.preview(schema={**OLD, "title": "T"})).estimated_cost_usd == 0
+
+
+async def test_estimated_cost_includes_the_second_reading_of_new_runs(followed_schema):
+    one = await followed_schema.extraction({"number": "1", "total": 3})
+    followed_schema.case.sql("update public.organisations set second_reading = 'all'")
+    read_once, read_twice = await add_run(followed_schema, one), await add_run(followed_schema, one)
+    followed_schema.case.sql("update public.runs set input = '{}' where id = %s", read_once)
+    followed_schema.case.sql("update public.runs set status = 'completed' where id = %s", read_once)
+    _add_usage(followed_schema, read_once, 0.25)
+    await followed_schema.version(WITH_DUE_DATE)
+    assert (await followed_schema.preview()).estimated_cost_usd == 0.5  # none is known: as much as the first
+    followed_schema.case.sql("update public.runs set status = 'completed' where id = %s", read_twice)
+    _add_usage(followed_schema, read_twice, 0.3)
+    assert (await followed_schema.preview()).estimated_cost_usd == 0.3
+    followed_schema.case.sql("update public.organisations set second_reading = 'off'")
+    await followed_schema.version({**WITH_DUE_DATE, "x-fieldmark": {"second_reading": "all"}})
+    assert (await followed_schema.preview()).estimated_cost_usd == 0.3
+
+
+def _add_usage(at: SchemaWithExtractions, run_id: UUID, cost: float) -> None:
+    at.case.sql(
+        """insert into public.usage (org_id, run_id, root_run_id, agent, message_id, model, input_tokens, output_tokens,
+             cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_usd)
+           values (%s, %s, %s, 'extraction', gen_random_uuid(), 'x', 1, 1, 0, 0, 0, %s)""",
+        *(at.case.scope.org_id, run_id, run_id, cost),
+    )
 
 
 async def test_draft_schema_is_compared_with_the_latest_and_the_followed_versions(followed_schema):

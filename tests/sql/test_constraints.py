@@ -96,7 +96,7 @@ public.auto_creations | status = $ODD | kind = '' | labels = array_fill('x'::tex
     status = 'failed', error = null
 public.extractions | user_id = gen_random_uuid() | document_type = '' | status = $ODD | schema = '[]' | schema = null,
     schema_revid = gen_random_uuid() | extracted_fields = '[]' | confidences = '[]' | problems = '[]' |
-    accepted = '[]' |
+    second_reading = '[]' | accepted = '[]' |
     confidence_scores = '[]' | evidence = '[]' | locks = '[]' |
     extracted_fields = '{"a": "\u202e"}'
 public.organisations | name = '' | max_error = 2 | approvers = $ODD | second_reading = $ODD |

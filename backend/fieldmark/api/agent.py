@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from decimal import ROUND_CEILING, Decimal
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
 from fastapi import Header, Query, Request, Response
@@ -27,10 +27,12 @@ from fieldmark.api.webhooks import NewCallback
 from fieldmark.domain.answers import AnyAnswer, SecondReading, parse_answer, parse_second_reading
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.permissions import Permission
+from fieldmark.domain.second_reading import is_same_vendor
 from fieldmark.domain.statuses import Approval as ApprovalPolicy
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.errors import DocumentFailed, Invalid, NotFound, TooManyAtOnce
 from fieldmark.identity.scope import Scope
+from fieldmark.runs.billing.prices import Price
 from fieldmark.runs.events.follow import wait_until_ended_or_waiting
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.decisions import WaitingCall
@@ -181,11 +183,25 @@ class Model(BaseModel):
     input_usd: float | None
     output_usd: float | None
 
+    @classmethod
+    def of(cls, name: str, price: Price | None, **more: Any) -> Self:
+        input_usd, output_usd = (None, None) if price is None else (float(price.input), float(price.output))
+        return cls(name=name, input_usd=input_usd, output_usd=output_usd, **more)
+
+
+class SecondModel(Model):
+    """The model of second readings."""
+
+    is_same_vendor: bool | None = Field(
+        description="Whether it is of the default model's vendor: then agreement shows less. null: not known."
+    )
+
 
 class Models(BaseModel):
     """The models to choose from. A run's `model` may also be another one that the model provider offers."""
 
     default: str = Field(description="The service's own, which answers if a run names none.")
+    second: SecondModel | None = Field(description="The model of second readings. null: the service has none.")
     items: list[Model]
 
 
@@ -374,16 +390,13 @@ async def list_tools(
 
 async def list_models(scope: TheScope, runtime: TheRuntime) -> Models:
     """List the models of the price list, and the service's own."""
-    prices = runtime.prices
-    items = [
-        Model(
-            name=name,
-            input_usd=None if price is None else float(price.input),
-            output_usd=None if price is None else float(price.output),
-        )
-        for name, price in prices.listed().items()
-    ]
-    return Models(default=prices.model, items=items)
+    prices, settings = runtime.prices, runtime.settings
+    items = [Model.of(name, price) for name, price in prices.listed().items()]
+    name, second = settings.second_model, None
+    if name is not None and settings.has_second_service:
+        is_same = is_same_vendor(settings.model, name, settings.anthropic_base_url, settings.second_url)
+        second = SecondModel.of(name, prices.of(name), is_same_vendor=is_same)
+    return Models(default=prices.model, second=second, items=items)
 
 
 def _wants_events(request: Request) -> bool:

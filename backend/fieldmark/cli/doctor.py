@@ -211,14 +211,16 @@ def _second_model(settings: Settings) -> Check | None:
         return None
     if not settings.has_second_service:
         return Check("second model", State.FAILED, f"No key for {name}.", "Set FIELDMARK_SECOND_API_KEY.")
-    if is_same_vendor(settings.model, name):
+    is_same = is_same_vendor(settings.model, name, settings.anthropic_base_url, settings.second_url)
+    if is_same:
         found = f"{settings.model} and {name} are of one vendor: they make the same errors, so agreement shows less."
         return Check("second model", State.WARNING, found, "Set FIELDMARK_SECOND_MODEL to one of another vendor.")
     price = None if settings.second_model_price is None else parse_price(settings.second_model_price)
     if not Prices(settings.model, second=name, second_override=price).are_known(name):
         found = f"The price of {name} is unknown: where a cost limit applies, second readings are left out."
         return Check("second model", State.WARNING, found, "Set FIELDMARK_SECOND_MODEL_PRICE.")
-    return Check("second model", State.OK, f"Second readings use {name}.")
+    unknown = " Whether both models are of one vendor is not known." if is_same is None else ""
+    return Check("second model", State.OK, f"Second readings use {name}.{unknown}")
 
 
 async def _tokens(settings: Settings) -> Check:

@@ -360,7 +360,10 @@ def show_second_reading(found: Mapping[str, Any] | None) -> None:
     if found["code"] is not None:
         out.print(f"[yellow]![/yellow] The second reading is missing: {plain(found['code'])}.")
         return
-    vendor = " Both models are of one vendor, so agreement shows less." if found["is_same_vendor"] else ""
+    vendor = {
+        True: " Both models are of one vendor, so agreement shows less.",
+        None: " Whether both models are of one vendor is not known.",
+    }.get(found["is_same_vendor"], "")
     values = f"{found['agrees']} values agree, {found['differs']} differ"
     out.print(f"Second reading: {values}, {counted(found['rows'], 'list')} with other rows.{vendor}")
 

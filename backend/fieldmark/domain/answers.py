@@ -235,8 +235,9 @@ class SecondReading(BaseModel):
     agrees: int = Field(description="Number of fields with the same value.")
     differs: int = Field(description="Number of fields with another value.")
     rows: int = Field(description="Number of lists with other rows.")
-    is_same_vendor: bool = Field(
-        description="Both models are of one vendor, so they make the same errors more often and agreement shows less."
+    is_same_vendor: bool | None = Field(
+        description="true: both models are of one vendor, so they make the same errors more often and agreement shows "
+        "less. null: not known from their names and addresses."
     )
 
 

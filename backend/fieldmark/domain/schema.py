@@ -26,6 +26,7 @@ from fieldmark.domain.paths import Path
 from fieldmark.domain.rules import KEYWORD, check_rules, rule_violations
 from fieldmark.domain.schema_hints import TYPES, misplaced_names
 from fieldmark.domain.schema_walk import REFERENCES, reachable_schemas
+from fieldmark.domain.statuses import SecondReadingMode
 from fieldmark.domain.validation import follow_references, grounded, validate, validate_partial
 from fieldmark.domain.violations import Violation
 from fieldmark.errors import InvalidSchema
@@ -202,7 +203,8 @@ def _check_extension(value: JsonValue, *, is_root: bool) -> None:
     required = value.get("required", {}) if isinstance(value, dict) else None
     if (
         not isinstance(value, dict)
-        or value.keys() - {"rules", "grounded", "columns", "unit", "required"}
+        or value.keys() - {"rules", "grounded", "columns", "unit", "required", "second_reading"}
+        or value.get("second_reading", "off") not in [*SecondReadingMode]
         or not isinstance(value.get("grounded", False), bool)
         or not (isinstance(columns, list) and all(isinstance(name, str) for name in columns))
         or not (
@@ -213,10 +215,10 @@ def _check_extension(value: JsonValue, *, is_root: bool) -> None:
     ):
         raise InvalidSchema(
             f'A "{KEYWORD}" in the schema is invalid. It may contain "grounded": true, at a number field "unit" '
-            f'({", ".join(UNITS)}), and at the root "rules", "columns" (a list of path names) and "required" (true or '
-            "false by path name)."
+            f'({", ".join(UNITS)}), and at the root "rules", "columns" (a list of path names), "required" (true or '
+            'false by path name) and "second_reading" ("off", "unsure" or "all").'
         )
-    if not is_root and (misplaced := {"rules", "columns", "required"} & value.keys()):
+    if not is_root and (misplaced := {"rules", "columns", "required", "second_reading"} & value.keys()):
         raise InvalidSchema(
             f'The schema has "{min(misplaced)}" below its root. Move it into the "{KEYWORD}" at the root.'
         )

@@ -34,7 +34,8 @@ _NUMBER = re.compile(r"[-+]?(?!0\d)\d{1,40}(\.\d{1,40})?")
 
 @dataclass(frozen=True, slots=True)
 class ComparedValue:
-    """A gold value and the extracted value matched to it, each with its path. MISSING if one side has no value."""
+    """A gold value and the extracted value matched to it, each with its path. MISSING if one side has no value: then
+    its path is where the value would be."""
 
     gold_path: paths.Path
     got_path: paths.Path
@@ -159,19 +160,21 @@ def compare_values(
                 yield from compare_values(item, got[other], (*gold_path, index), (*got_path, other))
                 continue
             for steps, value in walk(item, (*gold_path, index)):
-                yield ComparedValue(steps, steps, value, MISSING, (*gold_path, index))
+                beside = (*got_path, *steps[len(gold_path) :])
+                yield ComparedValue(steps, beside, value, MISSING, (*gold_path, index))
         for index in sorted(set(range(len(got))) - set(partner.values())):
             for steps, value in walk(got[index], (*got_path, index)):
-                yield ComparedValue(steps, steps, MISSING, value, (*gold_path, index))
+                beside = (*gold_path, *steps[len(got_path) :])
+                yield ComparedValue(beside, steps, MISSING, value, (*gold_path, index))
     elif _is_leaf(gold) and _is_leaf(got):
         yield ComparedValue(gold_path, got_path, gold, got)
     else:  # a leaf on one side and a container on the other, or nothing on one side
         for side, (node, path) in enumerate(((gold, gold_path), (got, got_path))):
             for steps, value in () if isinstance(node, Missing) else walk(node, path):
                 yield (
-                    ComparedValue(steps, steps, value, MISSING)
+                    ComparedValue(steps, (*got_path, *steps[len(path) :]), value, MISSING)
                     if side == 0
-                    else ComparedValue(steps, steps, MISSING, value)
+                    else ComparedValue((*gold_path, *steps[len(path) :]), steps, MISSING, value)
                 )
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
@@ -22,28 +23,58 @@ _MAX_DOUBTED_COLUMNS: Final = 2
 """Doubted columns of a list that its key column is enough to pair rows by. With more, the whole list is read."""
 
 
-_VENDORS: Final = {
-    **dict.fromkeys(("claude", "anthropic"), "Anthropic"),
-    **dict.fromkeys(("gpt", "openai", "chatgpt", "o1", "o3", "o4"), "OpenAI"),
-    **dict.fromkeys(("gemini", "gemma", "google"), "Google"),
-    **dict.fromkeys(("mistral", "magistral", "ministral", "pixtral"), "Mistral"),
-    **dict.fromkeys(("llama", "meta"), "Meta"),
-    **{name: name for name in ("qwen", "deepseek", "grok", "nova", "command", "glm", "kimi", "phi")},
+_FAMILIES: Final = {
+    **dict.fromkeys(("claude", "sonnet", "opus", "haiku"), "Anthropic"),
+    **dict.fromkeys(("gpt", "chatgpt", "o1", "o3", "o4"), "OpenAI"),
+    **dict.fromkeys(("gemini", "gemma"), "Google"),
+    **dict.fromkeys(("mistral", "magistral", "ministral", "mixtral", "pixtral", "codestral"), "Mistral"),
+    **dict.fromkeys(("llama",), "Meta"),
+    **dict.fromkeys(("qwen", "qwq"), "Alibaba"),
+    **dict.fromkeys(("deepseek",), "DeepSeek"),
+    **dict.fromkeys(("grok",), "xAI"),
+    **dict.fromkeys(("kimi",), "Moonshot"),
+    **dict.fromkeys(("glm",), "Zhipu"),
+    **dict.fromkeys(("minimax",), "MiniMax"),
+    **dict.fromkeys(("nova",), "Amazon"),
+    **dict.fromkeys(("command",), "Cohere"),
+    **dict.fromkeys(("phi",), "Microsoft"),
 }
+"""The vendor of each family of models. Prefixes such as `openai/` are left out: they name a protocol."""
+
+_DOMAINS: Final = {
+    "anthropic.com": "Anthropic",
+    "openai.com": "OpenAI",
+    "mistral.ai": "Mistral",
+    "deepseek.com": "DeepSeek",
+    "x.ai": "xAI",
+    **dict.fromkeys(("moonshot.ai", "moonshot.cn"), "Moonshot"),
+    **dict.fromkeys(("z.ai", "bigmodel.cn"), "Zhipu"),
+    "minimax.io": "MiniMax",
+}
+"""Services that have models of one vendor only."""
 
 
-def is_same_vendor(model: str, other: str) -> bool:
-    """Return whether two models are of one vendor, by their names.
+def is_same_vendor(model: str, other: str, url: str | None = None, other_url: str | None = None) -> bool | None:
+    """Return whether two models are of one vendor, by their names, and else by the addresses of their services (None:
+    Anthropic's). None: not known.
 
     >>> is_same_vendor("claude-sonnet-5", "eu.anthropic.claude-haiku-4-5"), is_same_vendor("claude-sonnet-5", "gpt-6")
     (True, False)
+    >>> is_same_vendor("claude-sonnet-5", "local", other_url="http://127.0.0.1:4000") is None
+    True
     """
-    return model == other or (_vendor(model) is not None and _vendor(model) == _vendor(other))
+    if model == other:
+        return True
+    one, two = _vendor(model, url), _vendor(other, other_url)
+    return None if one is None or two is None else one == two
 
 
-def _vendor(model: str) -> str | None:
+def _vendor(model: str, url: str | None) -> str | None:
     words = re.findall(r"[a-z]+\d?", model.lower())
-    return next((_VENDORS[key] for word in words for key in (word, word.rstrip("0123456789")) if key in _VENDORS), None)
+    by_name = (_FAMILIES.get(word) or _FAMILIES.get(word.rstrip("0123456789")) for word in words)
+    host = urlsplit(url or "https://api.anthropic.com").hostname or ""
+    domain = ".".join(host.split(".")[-2:])
+    return next(filter(None, by_name), None) or _DOMAINS.get(domain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +89,13 @@ class OtherValue:
 class ComparedReadings:
     """Two readings, compared by path name of the first.
 
-    `differs` has the other value of each field that differs. `rows` has the number
-    of rows in both readings of each list whose rows differ; the values in rows without a counterpart (`unpaired`)
-    neither agree nor differ."""
+    `differs` has the other value of each field that differs. `rows` has the lists whose rows differ, as the second
+    reading has them: the index of a row that both have, or a row that only the second has. The values in rows that only
+    the first has (`unpaired`) neither agree nor differ."""
 
     agrees: list[str] = field(default_factory=list[str])
     differs: dict[str, OtherValue] = field(default_factory=dict[str, OtherValue])
-    rows: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    rows: dict[str, list[int | OtherValue]] = field(default_factory=dict[str, list[int | OtherValue]])
     unpaired: list[str] = field(default_factory=list[str])
 
 
@@ -73,22 +104,38 @@ def compare_readings(first: Mapping[str, JsonValue], second: Mapping[str, JsonVa
     if a third of their values agree.
 
     >>> compare_readings({"total": 12.5, "rows": [{"a": 1}]}, {"total": "12,50"})
-    ComparedReadings(agrees=['total'], differs={}, rows={'rows': (1, 0)}, unpaired=['rows[0].a'])
+    ComparedReadings(agrees=['total'], differs={}, rows={'rows': []}, unpaired=['rows[0].a'])
+    >>> compare_readings({"rows": [{"a": 1}]}, {"rows": [{"a": 2}, {"a": 1}]}).rows
+    {'rows': [OtherValue(value={'a': 2}, path='rows[0]'), 0]}
     """
     result = ComparedReadings()
-    for leaf in compare_values(dict(first), dict(second)):
+    lists: dict[Path, Path] = {}
+    leaves = list(compare_values(dict(first), dict(second)))
+    for leaf in leaves:
         blanks = _is_blank(leaf.gold), _is_blank(leaf.got)
         if all(blanks):
             continue
         name = paths.name(leaf.gold_path)
-        if (of_list := _list_with_other_rows(leaf, first, second)) is not None:
-            result.rows[paths.name(of_list)] = _row_count(first, of_list), _row_count(second, of_list)
+        if (depth := _depth_of_other_rows(leaf, first, second)) is not None:
+            lists[leaf.gold_path[:depth]] = leaf.got_path[:depth]
             if not blanks[0]:
                 result.unpaired.append(name)
         elif not any(blanks) and (leaf.normalised or is_same_value(leaf.gold, _value(leaf.got))):
             result.agrees.append(name)
         else:
             result.differs[name] = OtherValue(_value(leaf.got), paths.name(leaf.got_path))
+    for path, other in lists.items():
+        depth = len(path)
+        pairs = {
+            leaf.got_path[depth]: leaf.gold_path[depth]
+            for leaf in leaves
+            if leaf.gold_path[:depth] == path and len(leaf.gold_path) > depth and leaf.unpaired_item[:-1] != path
+            if _rows(first, path)
+        }
+        rows = enumerate(_rows(second, other))
+        result.rows[paths.name(path)] = [
+            int(pairs[at]) if at in pairs else OtherValue(row, paths.name((*other, at))) for at, row in rows
+        ]
     return result
 
 
@@ -100,24 +147,23 @@ def _is_blank(value: JsonValue | Missing) -> bool:
     return isinstance(value, Missing) or value is None or value in ("", [], {})
 
 
-def _list_with_other_rows(
+def _depth_of_other_rows(
     leaf: ComparedValue, first: Mapping[str, JsonValue], second: Mapping[str, JsonValue]
-) -> Path | None:
-    """Return the list whose rows differ if a value is in a row that only one reading has."""
+) -> int | None:
+    """Return the length of the path of the list whose rows differ, if a value is in a row that only one reading has."""
     if leaf.unpaired_item:
-        return leaf.unpaired_item[:-1]
-    for one, other in ((leaf.gold, leaf.got), (leaf.got, leaf.gold)):
-        if isinstance(other, Missing) and not isinstance(one, Missing):
-            path = leaf.gold_path
-            depth = next((n for n, step in enumerate(path) if isinstance(step, int)), None)
-            if depth is not None and 0 in (_row_count(first, path[:depth]), _row_count(second, path[:depth])):
-                return path[:depth]
+        return len(leaf.unpaired_item) - 1
+    for depth, step in enumerate(leaf.gold_path):
+        if isinstance(step, int) and not (
+            _rows(first, leaf.gold_path[:depth]) and _rows(second, leaf.got_path[:depth])
+        ):
+            return depth
     return None
 
 
-def _row_count(fields: Any, path: Path) -> int:
+def _rows(fields: Mapping[str, JsonValue], path: Path) -> list[JsonValue]:
     found = value_at(dict(fields), path)
-    return len(found) if isinstance(found, list) else 0
+    return found if isinstance(found, list) else []
 
 
 def pattern_of(name: str) -> str:

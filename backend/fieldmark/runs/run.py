@@ -94,10 +94,10 @@ class _ClaimedRun:
 class Runner:
     """Executes runs. A worker has one instance.
 
-    `model` is the default, and `second_model` that of agents that use it; `max_turns` and `seconds` are upper limits of
-    what a run or its task asks for. `approval_wait_seconds` is how long the CLI is kept while a person decides, if no
-    other run needs its slot. If `uses_fallbacks` is false, a run without an answer fails instead of using its task's
-    fallback."""
+    `model` is the default, and `second_model` that of agents that use it, each with its service's address. `max_turns`
+    and `seconds` are upper limits of what a run or its task asks for. `approval_wait_seconds` is how long the CLI is
+    kept while a person decides, if no other run needs its slot. If `uses_fallbacks` is false, a run without an answer
+    fails instead of using its task's fallback."""
 
     database: Database
     pool: CliPool
@@ -105,6 +105,8 @@ class Runner:
     max_turns: int
     seconds: int
     second_model: str | None = None
+    model_url: str | None = None
+    second_model_url: str | None = None
     prices: Prices = field(default_factory=Prices)
     approval_wait_seconds: float = 0
     tool_seconds: float = TOOL_SECONDS
@@ -156,6 +158,8 @@ class Runner:
                 embedder=self.embedder,
                 model=self._model_of(run),
                 second_model=self.second_model,
+                model_url=self.model_url,
+                second_model_url=self.second_model_url,
             )
         except Invalid as fault:
             return Outcome("failed", error=str(fault), code=RunError.INVALID_INPUT)

@@ -6,7 +6,7 @@ The reason of an answer is a code with data, so that a front end says it in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from fieldmark.db.pool import Database
 from fieldmark.domain import paths
 from fieldmark.domain.columns import ColumnType, column_type
 from fieldmark.domain.fields import Missing, leaves, value_at
-from fieldmark.domain.json_values import JsonObject, as_object
+from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.numbers import is_number
 from fieldmark.domain.paths import EACH, Path
 from fieldmark.domain.schema_walk import walk_fields
@@ -24,8 +24,8 @@ from fieldmark.identity.scope import Scope
 from fieldmark.services.evidence import INDEXES
 from fieldmark.services.extractions import find_rule_fixes
 from fieldmark.services.fair_share import run_queued
+from fieldmark.stores import extractions
 from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
-from fieldmark.stores.runs import last_reading
 from valuegrounding import Boxes, DocumentIndex, Location
 from valuegrounding.dates import find_dates
 from valuegrounding.folding import fold
@@ -50,6 +50,7 @@ AnswerCode: TypeAlias = Literal[
 MAX_ANSWERS: Final = 9
 _MAX_CURRENCIES: Final = 5
 _MAX_PRINTED: Final = 4
+_MAX_ONLY: Final = 200
 _PLACE: Final = TypeAdapter[tuple[int, Boxes]](tuple[int, Boxes])
 _CENTS = re.compile(r"[.,]\d\d(?!\d)")
 _COMMON_CURRENCIES: Final = ("USD", "EUR", "GBP", "CAD", "AUD", "SGD", "HKD", "NZD", "JPY", "CNY", "SEK", "NOK", "DKK")
@@ -82,7 +83,10 @@ class CandidateAnswer:
     ]
     data: Annotated[
         Mapping[str, str],
-        Field(description="Of the code: quote, symbol, rule, of (a column), label, removed, rows (of a list)."),
+        Field(
+            description="Of the code: quote, symbol, rule, of (a column), label, removed; rows (the number of "
+            "a list's), and only, the text of those that the other answer does not have."
+        ),
     ] = field(default_factory=dict[str, str])
     page: int | None = None
     boxes: Boxes = ()
@@ -94,12 +98,12 @@ async def find_answers(database: Database, scope: Scope, row: ExtractionRow, pat
     index = await INDEXES.get(database, scope, row.document_id)
     fixes = [one for one in await find_rule_fixes(database, scope, row) if one.reading.path == path]
     async with database.as_user(scope) as conn:
-        reading = as_object(await last_reading(conn, row.id))
+        second = as_object((await extractions.second_reading(conn, row.id)).get(name))
     found = [
         *_proposed(row, name),
-        *_read_again(row, path, reading),
+        *_read_again(row, path, second),
         *(_located(one.reading.value, "rule", {"rule": one.reading.kind}, one.location) for one in fixes),
-        *await run_queued(scope.org_id, lambda: list(_printed(index, row, path))),
+        *await run_queued(scope.org_id, lambda: list(_printed(index, row, path, second.get("value")))),
     ]
     once: dict[str, CandidateAnswer] = {}
     for one in found:
@@ -116,28 +120,55 @@ def _proposed(row: ExtractionRow, name: str) -> Iterator[CandidateAnswer]:
             yield CandidateAnswer(one["old"], "current")
 
 
-def _read_again(row: ExtractionRow, path: Path, reading: JsonObject) -> Iterator[CandidateAnswer]:
-    """Yield the stored value and that of a second reading, if they differ."""
-    name = paths.name(path)
-    value, proof = value_at(dict(row.extracted_fields), path), as_object(row.evidence.get(name))
+def _read_again(row: ExtractionRow, path: Path, second: JsonObject) -> Iterator[CandidateAnswer]:
+    """Yield the stored value and that of a second reading, if they differ. `second` is what only that reading has."""
+    value, proof = value_at(dict(row.extracted_fields), path), as_object(row.evidence.get(paths.name(path)))
     said = as_object(proof.get("second_reading"))
     if said.get("result") == "differs" and not isinstance(value, Missing):
         yield CandidateAnswer(value, "printed" if proof.get("quote") else "current", _quote(proof), *_place(proof))
         yield CandidateAnswer(said.get("value"), "second_reading", _quote(said), *_place(said))
-    other = value_at(reading.get("fields"), path)
-    place = as_object(as_object(reading.get("places")).get(name))
-    if isinstance(value, list) and isinstance(other, list) and other != value:
-        yield CandidateAnswer(value, "current", {"rows": str(len(value))})
-        yield CandidateAnswer(other, "second_reading", {"rows": str(len(other))})
-    elif (value is None or isinstance(value, Missing)) and not isinstance(other, Missing | dict | list):
-        yield CandidateAnswer(other, "second_reading", _quote(place), *_place(place))
+    elif "rows" in second:
+        stored = as_list(None if isinstance(value, Missing) else value)
+        yield from _lists(row, path, stored, as_list(second["rows"]))
+    elif second and (value is None or isinstance(value, Missing)):
+        yield CandidateAnswer(second.get("value"), "second_reading", _quote(second), *_place(second))
+
+
+def _lists(row: ExtractionRow, path: Path, stored: list[JsonValue], rows: list[JsonValue]) -> Iterator[CandidateAnswer]:
+    """Yield the stored list, and with the rows of the second reading. Rows that both have keep their stored values."""
+    added = [as_object(one) for one in rows if not isinstance(one, int)]
+    removed = {at: one for at, one in enumerate(stored) if at not in rows}
+    if stored:
+        proofs = [
+            as_object(row.evidence.get(name)) for at, one in removed.items() for name, _ in leaves(one, (*path, at))
+        ]
+        yield CandidateAnswer(stored, "current", _rows_data(stored, removed.values()), *_places(proofs))
+    other = [stored[one] if isinstance(one, int) else as_object(one).get("row") for one in rows]
+    data = _rows_data(other, [one.get("row") for one in added])
+    yield CandidateAnswer(other, "second_reading", data, *_places(added))
+
+
+def _rows_data(rows: list[JsonValue], only: Iterable[JsonValue]) -> dict[str, str]:
+    texts = [" ".join(str(value) for _, value in leaves(one) if value is not None) for one in only]
+    return {"rows": str(len(rows)), **({"only": "; ".join(texts)[:_MAX_ONLY]} if texts else {})}
+
+
+def _places(proofs: Iterable[JsonObject]) -> tuple[int | None, Boxes]:
+    """Return the first page of several locations, and their boxes there."""
+    found = [place for proof in proofs if (place := _place(proof))[0] is not None]
+    return (
+        (found[0][0], tuple(box for page, boxes in found if page == found[0][0] for box in boxes))
+        if found
+        else (None, ())
+    )
 
 
 def _quote(place: JsonObject) -> dict[str, str]:
     return {"quote": quote} if isinstance(quote := place.get("quote"), str) else {}
 
 
-def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[CandidateAnswer]:
+def _printed(index: DocumentIndex, row: ExtractionRow, path: Path, other: JsonValue) -> Iterator[CandidateAnswer]:
+    """Yield what the page prints for a field. `other` is the value of a second reading, which may show its type."""
     name = paths.name(path)
     value = value_at(dict(row.extracted_fields), path)
     proof = as_object(row.evidence.get(name))
@@ -147,7 +178,8 @@ def _printed(index: DocumentIndex, row: ExtractionRow, path: Path) -> Iterator[C
         return
     if isinstance(value, dict | list):
         return
-    yield from _unmapped_answers(index, row, name, _kind_of(row.schema or {}, path, value))
+    kind = _kind_of(row.schema or {}, path, other if value is None or isinstance(value, Missing) else value)
+    yield from _unmapped_answers(index, row, name, kind)
 
 
 def _unmapped_answers(

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.coercion import coerce
-from fieldmark.domain.fields import value_at
+from fieldmark.domain.fields import leaves, value_at
 from fieldmark.domain.json_values import JsonObject, as_list, as_object
 from fieldmark.domain.paths import parse
 from fieldmark.domain.second_reading import (
@@ -43,18 +43,20 @@ def schema_to_ask(row: ExtractionRow, patterns: Collection[str] | None) -> JsonO
 async def make_reading(
     org_id: UUID, index: DocumentIndex, row: ExtractionRow, patterns: Collection[str] | None, fields: JsonObject
 ) -> JsonObject:
-    """Return the reading to store: its fields, and where the values that differ from the extraction are printed. Raise
+    """Return the reading to store: its fields, and where those are printed, by its own paths, unless it agrees. Raise
     Invalid if it has none of the fields that were asked for, or is too long to keep."""
     schema = await run_queued(org_id, schema_to_ask, row, patterns)
-    read = as_object(await run_queued(org_id, coerce, schema, (), fields))
+    # What was not asked for is not compared.
+    read = limited_fields(as_object(await run_queued(org_id, coerce, schema, (), fields)), patterns)
     if not read.keys() & {*as_object(schema.get("properties")), *row.extracted_fields}:
         raise Invalid("None of these is a field of the schema: use its names and structure.")
     compared = await run_queued(org_id, compare_readings, limited_fields(row.extracted_fields, patterns), read)
     places: JsonObject = {}
-    if compared.differs:
+    if compared.differs or compared.rows:
         found = await evidence.find(org_id, index, (), read, schema=row.schema, current_fields={}, claims={})
-        for name, other in compared.differs.items():
-            proof = as_object(found.evidence.get(other.path))
+        others = [*compared.differs.values(), *_other_rows(compared)]
+        for name in {name for other in others for name, _ in leaves(other.value, parse(other.path))}:
+            proof = as_object(found.evidence.get(name))
             if proof.get("state") == "found":
                 places[name] = {key: proof[key] for key in _PLACE}
     reading: JsonObject = {"kind": "reading", "fields": read, "places": places}
@@ -78,9 +80,32 @@ async def record(
             confidences[name] = score
     if proofs:
         await extractions.save_fields(conn, extraction_id, {}, confidences, proofs)
-    blank = [name for name, other in compared.differs.items() if name not in proofs and other.value is not None]
-    await extractions.record_second_reading(conn, extraction_id, dict.fromkeys([*compared.rows, *blank], _DIFFERS))
+    others: JsonObject = {name: _rows(rows, places) for name, rows in compared.rows.items()}
+    for name, other in compared.differs.items():
+        if name not in proofs and other.value is not None:
+            others[name] = {"value": other.value, **as_object(places.get(other.path))}
+    await extractions.record_second_reading(conn, extraction_id, others)
     return compared
+
+
+def _other_rows(compared: ComparedReadings) -> list[OtherValue]:
+    """Return the rows that only the second reading has."""
+    return [row for rows in compared.rows.values() for row in rows if isinstance(row, OtherValue)]
+
+
+def _rows(rows: list[int | OtherValue], places: JsonObject) -> JsonObject:
+    """Return the rows of a list as the second reading has them: the index of a row that both have, or a row that only
+    the second has, with the location of its values."""
+    listed: list[JsonValue] = []
+    for row in rows:
+        if isinstance(row, int):
+            listed.append(row)
+            continue
+        found = [as_object(places.get(name)) for name, _ in leaves(row.value, parse(row.path))]
+        page = next((place["page"] for place in found if place), None)
+        boxes = [box for place in found if place.get("page") == page for box in as_list(place.get("boxes"))]
+        listed.append({"row": row.value, **({} if page is None else {"page": page, "boxes": boxes})})
+    return {"rows": listed}
 
 
 def _marks(
@@ -93,17 +118,17 @@ def _marks(
         proof = as_object(row.evidence.get(name))
         if proof and value_at(fields, parse(name)) not in (None, "", [], {}):
             before, score = _without_reading(proof, row.confidence_scores.get(name))
-            marked[name] = _mark(before, score, compared.differs.get(name), as_object(places.get(name)))
+            marked[name] = _mark(before, score, compared.differs.get(name), places)
             if name in compared.unpaired:
                 marked[name] = _doubt(before, score, _NO_ROW, {"result": "no_row"})
     return marked
 
 
 def _mark(
-    proof: JsonObject, score: float | None, other: OtherValue | None, place: JsonObject
+    proof: JsonObject, score: float | None, other: OtherValue | None, places: JsonObject
 ) -> tuple[JsonObject, float | None]:
     if other is not None:
-        said: JsonObject = {"result": "differs", "value": other.value, **place}
+        said: JsonObject = {"result": "differs", "value": other.value, **as_object(places.get(other.path))}
         return _doubt({"reason": _DIFFERS, **proof}, score, _DIFFERS, said)
     raised = None if score is None else after_agreement(score)
     return {**proof, "second_reading": {"result": "agrees", "confidence_before": score}}, raised

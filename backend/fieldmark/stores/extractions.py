@@ -213,10 +213,16 @@ async def record_problems(
     await conn.execute(query, (extraction_id, version, Jsonb(dict(problems)), is_valid))
 
 
-async def record_second_reading(conn: Connection, extraction_id: UUID, problems: Mapping[str, str]) -> None:
-    """Store the lists whose rows differ in a second reading, and the fields that only it has. They replace those of an
-    earlier one."""
-    await conn.execute("select private.record_second_reading(%s, %s)", (extraction_id, Jsonb(dict(problems))))
+async def record_second_reading(conn: Connection, extraction_id: UUID, others: Mapping[str, JsonValue]) -> None:
+    """Store what only a second reading has, by path name: values of fields without one, and other rows of lists. It
+    replaces that of an earlier one."""
+    await conn.execute("select private.record_second_reading(%s, %s)", (extraction_id, Jsonb(dict(others))))
+
+
+async def second_reading(conn: Connection, extraction_id: UUID) -> dict[str, JsonValue]:
+    """Return what `record_second_reading` stored; nothing if the caller cannot see the extraction."""
+    query = "select second_reading from public.extractions where id = %s"
+    return await value_of(conn, query, (extraction_id,)) or {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -370,14 +370,6 @@ async def claim(conn: Connection, run_id: UUID) -> RunRow | None:
     )
 
 
-async def last_reading(conn: Connection, extraction_id: UUID) -> JsonObject | None:
-    """Return the newest second reading of an extraction, as its run stored it, or None."""
-    query = """select result from public.runs
-               where extraction_id = %s and task = 'second_reading' and result is not null
-               order by created_at desc, id desc limit 1"""
-    return await value_of(conn, query, (extraction_id,))
-
-
 async def seconds_since_start(conn: Connection, run_id: UUID) -> float:
     """Return the seconds since a run was first claimed, by the database's clock; 0 if it was not."""
     query = "select extract(epoch from clock_timestamp() - started_at)::float from public.runs where id = %s"

@@ -100,18 +100,33 @@ async def rows_without(conn: Connection, schema_id: UUID, columns: Sequence[str]
 
 async def average_cost(conn: Connection, org_id: UUID, schema_id: UUID | None, last: int = 50) -> Decimal | None:
     """Return the average cost of the `last` completed extraction runs with this schema; if there is none, of those of
-    the organisation. None if not known."""
+    the organisation. With a second reading if a new run has one: as it cost, or else as much as the first. None if not
+    known."""
     return await value_of(
         conn,
-        """select coalesce((select avg(private.cost_of_run(r.id)) from (
-             select r.id from public.schema_versions as v
+        """with mode as (
+             select coalesce((
+               select schema #>> '{x-fieldmark,second_reading}' from public.schema_versions
+               where schema_id = %(schema)s order by number desc limit 1), second_reading) as mode
+             from public.organisations where id = %(org)s
+           ), last as ((
+             select true as is_own, r.id, r.input from public.schema_versions as v
              join public.extractions as e on e.schema_revid = v.id
              join public.runs as r on r.extraction_id = e.id
              where v.schema_id = %(schema)s and r.task = 'extract' and r.status = 'completed'
-             order by r.created_at desc limit %(last)s) as r), (select avg(private.cost_of_run(r.id)) from (
-               select id from public.runs
+             order by r.created_at desc limit %(last)s)
+             union all (select false, id, input from public.runs
                where org_id = %(org)s and task = 'extract' and status = 'completed'
-               order by created_at desc limit %(last)s) as r)) as cost""",
+               order by created_at desc limit %(last)s)
+           ), cost as (
+             select is_own, coalesce(input ->> 'second_reading', 'off') = mode as is_same,
+               private.cost_of_run(id) as whole,
+               (select sum(cost_usd) from public.usage where run_id = last.id)
+                 * case mode when 'off' then 1 else 2 end as alone
+             from last cross join mode
+           )
+           select coalesce(avg(whole) filter (where is_own and is_same), avg(alone) filter (where is_own),
+             avg(whole) filter (where is_same), avg(alone)) as cost from cost""",
         {"org": org_id, "schema": schema_id, "last": last},
     )
 

@@ -44,9 +44,12 @@ class RunContext:
     tool_seconds: float = TOOL_SECONDS
     # Embeds queries for semantic search. None if the service has no embedding model.
     embedder: Embedder | None = field(default=None, compare=False)
-    # The run's model, and the one that reads a document a second time. None if the service has none.
+    # The run's model, and the one that reads a document a second time. None if the service has none. Both with the
+    # address of their service; None: Anthropic's.
     model: str | None = None
     second_model: str | None = None
+    model_url: str | None = None
+    second_model_url: str | None = None
     # Why the task falls back. Set only while the model gets its last question.
     fallback_code: FallbackCode | None = None
 

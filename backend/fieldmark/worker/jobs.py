@@ -130,9 +130,9 @@ def _second_service(settings: Settings, first: ModelService) -> ModelService | N
     """Return the service of the second model, or None if there is none."""
     if settings.second_model is None or not settings.has_second_service:
         return None
-    key, token = settings.second_api_key, settings.second_auth_token
-    if settings.second_base_url is None and key is None and token is None:
+    if not settings.has_own_second_service:
         return replace(first, fallback_model=None)
+    key, token = settings.second_api_key, settings.second_auth_token
     return ModelService(
         settings.second_base_url,
         key.get_secret_value() if key else None,
@@ -151,6 +151,8 @@ def _register(queue: App, runtime: Runtime, pool: CliPool) -> Runner:
         max_turns=settings.max_turns,
         seconds=settings.run_seconds,
         second_model=settings.second_model if settings.has_second_service else None,
+        model_url=settings.anthropic_base_url,
+        second_model_url=settings.second_url,
         prices=runtime.prices,
         approval_wait_seconds=settings.approval_wait_seconds,
         tool_seconds=settings.tool_seconds,

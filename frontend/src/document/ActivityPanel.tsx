@@ -9,6 +9,7 @@ import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { HistoryList } from '../history/HistoryList';
 import { Replay } from '../run/Replay';
+import { SecondReading } from '../run/SecondReading';
 import { agentName } from '../run/toolText';
 import { usePersonName } from '../session/people';
 import { codeText } from '../shared/codeText';
@@ -34,7 +35,10 @@ interface Props {
 
 export function ActivityPanel({ document, extraction, schema, canWrite }: Props) {
   const runs = useQuery(runsQuery(document.id));
-  const cost = (runs.data ?? []).reduce((sum, one) => sum + Number(one.cost_usd ?? 0), 0);
+  const ids = new Set(runs.data?.map(({ id }) => id));
+  // The cost of a run includes that of the runs that it started.
+  const started = runs.data?.filter(({ parent_run_id: parent }) => parent === null || !ids.has(parent));
+  const cost = (started ?? []).reduce((sum, one) => sum + Number(one.cost_usd ?? 0), 0);
   return (
     <div
       className="grid min-h-0 flex-1 content-start gap-5 overflow-y-auto p-4"
@@ -55,9 +59,9 @@ export function ActivityPanel({ document, extraction, schema, canWrite }: Props)
         <h2 className="text-sm font-semibold">{t('document.runs')}</h2>
         {runs.isError && <ErrorNotice error={runs.error} onRetry={() => void runs.refetch()} />}
         {runs.isPending && <Loading />}
-        {runs.data?.length === 0 && <p className="text-muted-foreground">{t('document.noRuns')}</p>}
+        {started?.length === 0 && <p className="text-muted-foreground">{t('document.noRuns')}</p>}
         <ol>
-          {runs.data?.map((run) => (
+          {started?.map((run) => (
             <li key={run.id} className="border-t border-line py-2">
               <RunLine run={run} />
             </li>
@@ -95,6 +99,11 @@ function RunLine({ run }: { run: Run }) {
           .join(' · ')}
       </p>
       {run.error !== null && <p className="text-bad">{codeText('runErrors', run.error_code, run.error)}</p>}
+      {run.second_reading && (
+        <p className="text-xs">
+          {t('agents.second_reading')}: <SecondReading of={run.second_reading} />
+        </p>
+      )}
       <Replay runId={run.id} />
     </>
   );

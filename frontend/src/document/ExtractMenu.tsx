@@ -6,7 +6,7 @@ import { startExtraction, startProposal } from '../api/runs';
 import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Menu, MenuItem, MenuLabel } from '../components/ui/Menu';
+import { Menu, MenuItem, MenuLabel, SubMenu } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { promptsQuery, schemasQuery } from '../fields/extractionQueries';
@@ -23,6 +23,7 @@ interface StartOptions {
   promptId?: string;
   schemaId?: string;
   ask?: boolean;
+  secondReading?: 'off' | 'unsure' | 'all';
 }
 
 export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }: Props) {
@@ -34,13 +35,14 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
     .filter((one) => !one.proposed)
     .sort((a, b) => distance(a.tag_ids) - distance(b.tag_ids));
   const start = useMutation({
-    mutationFn: ({ promptId, schemaId, ask }: StartOptions) =>
+    mutationFn: ({ promptId, schemaId, ask, secondReading }: StartOptions) =>
       startExtraction(
         {
           document_id: documentId,
           ...(promptId !== undefined && { prompt_id: promptId }),
           ...(schemaId !== undefined && { schema_id: schemaId }),
           ...(ask === true && { approval: 'ask' as const }),
+          ...(secondReading !== undefined && { second_reading: secondReading }),
         },
         crypto.randomUUID(),
       ),
@@ -66,6 +68,13 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
     <Menu trigger={button}>
       <MenuItem onChoose={() => start.mutate({})}>{t('document.extract.all')}</MenuItem>
       <MenuItem onChoose={() => start.mutate({ ask: true })}>{t('document.extract.withApproval')}</MenuItem>
+      <SubMenu label={t('agents.second_reading')}>
+        {(['all', 'unsure', 'off'] as const).map((mode) => (
+          <MenuItem key={mode} onChoose={() => start.mutate({ secondReading: mode })}>
+            {t(`secondReading.${mode}`)}
+          </MenuItem>
+        ))}
+      </SubMenu>
       <MenuItem onChoose={() => propose.mutate()}>{t('document.extract.suggestSchema')}</MenuItem>
       {prompts.length > 0 && <MenuLabel>{t('document.extract.withPrompt')}</MenuLabel>}
       {prompts.map((prompt) => (

@@ -37,14 +37,21 @@ export function statusLabel({ status, reason }: Status): string {
   }
 }
 
+/** What a reason is about: the rows of a list, a field without a value, or a value. */
+export function subjectOf(field: { kind: 'leaf'; value: unknown } | { kind: 'group' }): 'rows' | 'nothing' | 'value' {
+  if (field.kind === 'group') return 'rows';
+  return field.value === undefined || field.value === null || field.value === '' ? 'nothing' : 'value';
+}
+
 /** With the reason in words. Only `evidence` says whether the agent's doubt is the reason of a low confidence. */
 export function statusText(
-  { status, reason }: Status,
+  { status, reason, of = 'value' }: Status & { of?: ReturnType<typeof subjectOf> },
   evidence?: Pick<Evidence, 'claim'>,
   confidence?: number | null,
 ): string {
   if (reason === null || (status === 'blank' && reason === 'person')) return statusLabel({ status, reason });
   if (status === 'accepted') return t('fields.accepted', { reason: t(`fields.why.${reason}`) });
+  if (reason === 'second_reading' && of !== 'value') return t(`fields.why.second_reading_${of}`);
   const claimed = evidence?.claim?.confidence;
   if (reason !== 'low_confidence' || evidence === undefined || confidence == null) return t(`fields.why.${reason}`);
   return t(claimed != null && claimed <= confidence ? 'fields.why.doubted' : 'fields.why.illegible');

@@ -42,12 +42,14 @@ function questionTitle({ path, reason, text }: InboxItem): string {
     case 'numbering':
     case 'item_count':
     case 'pages_missing':
-    case 'second_reading':
     case 'breaks_schema':
     case 'breaks_rule':
     case 'proposal':
     case 'not_found':
       return t(`inbox.questions.${reason}`, about);
+    case 'second_reading':
+      if (text === null) return t('inbox.questions.second_reading_nothing', about);
+      return t(/^[[{]/.test(text) ? 'inbox.questions.second_reading_rows' : 'inbox.questions.second_reading', about);
     default:
       return t('inbox.questions.low_confidence', about);
   }

@@ -12,7 +12,7 @@ import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { canBeBlank, statusLabel, statusText } from '../fields/fieldStatus';
+import { canBeBlank, statusLabel, statusText, subjectOf } from '../fields/fieldStatus';
 import type { FieldRow } from '../fields/fieldTree';
 import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
@@ -66,7 +66,8 @@ export function Question(props: QuestionProps) {
   const proposal = field.reason === 'proposal' ? proposalOf(extraction.proposals, path) : undefined;
   const isWhole = proposal !== undefined && proposal.path !== path;
   const hasEditor = leaf !== undefined && !isWhole;
-  const was = leaf?.value ?? null;
+  const was =
+    leaf === undefined ? (answers.find(({ code }) => code === 'current')?.value ?? null) : (leaf.value ?? null);
 
   const write = (value: unknown, seen = was) => onDecided(path, decisions.write(id, path, value, { was: seen }), value);
   const use = (answer: CandidateAnswer | undefined) => {
@@ -77,6 +78,7 @@ export function Question(props: QuestionProps) {
         decisions.decideProposals(id, proposal.path, [proposal], answer.code === 'proposed'),
         answer.code === 'proposed' && !isWhole ? answer.value : undefined,
       );
+    else if (leaf === undefined && answer.code === 'current') onDecided(path, decisions.confirm(id, path));
     else if (was !== null && answer.value === was) onDecided(path, decisions.confirm(id, path, { was }));
     else write(answer.value);
   };
@@ -142,7 +144,7 @@ export function Question(props: QuestionProps) {
             {index === 0 && <Kbd onPrimary>↵</Kbd>}
           </button>
         ))}
-        {leaf === undefined && proposal === undefined && (
+        {leaf === undefined && proposal === undefined && answers.length === 0 && (
           <Button
             kind="main"
             size="md"
@@ -224,7 +226,11 @@ function Why({ field, schema, count }: { field: FieldRow; schema: readonly Schem
         : t('inbox.missing', { count })
       : errors.length > 0
         ? ''
-        : statusText({ status: field.status, reason: field.reason }, leaf?.evidence, leaf?.confidence);
+        : statusText(
+            { status: field.status, reason: field.reason, of: subjectOf(field) },
+            leaf?.evidence,
+            leaf?.confidence,
+          );
   const quote = leaf?.evidence?.quote;
   return (
     <p className="mt-1 text-muted-foreground wrap-anywhere">

@@ -38,12 +38,14 @@ export function useAnswers(extraction: Extraction | undefined, field: FieldRow |
   const leaf = field?.kind === 'leaf' ? field : undefined;
   const proposal = field?.reason === 'proposal' ? proposalOf(extraction?.proposals ?? [], field.path) : undefined;
   const isWhole = proposal !== undefined && proposal.path !== field?.path;
+  // A list whose rows a second reading has otherwise has answers, too.
+  const asked = leaf ?? (field?.reason === 'second_reading' ? field : undefined);
   const found = useQuery({
-    ...answersQuery(extraction?.id ?? '', extraction?.version ?? 0, leaf?.path ?? ''),
-    enabled: extraction !== undefined && leaf !== undefined && !isWhole,
+    ...answersQuery(extraction?.id ?? '', extraction?.version ?? 0, asked?.path ?? ''),
+    enabled: extraction !== undefined && asked !== undefined && !isWhole,
     // When another field is saved, the answers stay, and so does the focus.
     placeholderData: (before, query) =>
-      query?.queryKey[1] === extraction?.id && query?.queryKey[3] === leaf?.path ? before : undefined,
+      query?.queryKey[1] === extraction?.id && query?.queryKey[3] === asked?.path ? before : undefined,
   });
   const current = proposal === undefined ? leaf?.value : undefined;
   const answers = useMemo(
@@ -62,6 +64,8 @@ function withCurrent(answers: readonly CandidateAnswer[], value: unknown): reado
 
 export function answerText(answer: CandidateAnswer, field: FieldRow): string {
   if (answer.data.removed !== undefined) return t('approvals.removed');
+  if (answer.data.rows !== undefined) return t('inbox.answers.rows', { count: Number(answer.data.rows) });
+  if (answer.value === null && answer.code === 'second_reading') return t('fields.nothing');
   if (answer.value === null) return t(answer.code === 'proposed' ? 'common.accept' : 'common.reject');
   const leaf = field.kind === 'leaf' ? field : undefined;
   return displayValue(answer.value, leaf?.field, answer.data.quote ?? leaf?.evidence?.quote) || t('fields.nothing');
@@ -70,7 +74,8 @@ export function answerText(answer: CandidateAnswer, field: FieldRow): string {
 export function answerReason({ code, data, page }: CandidateAnswer): string {
   const shown = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, visibleText(value)]));
   if ((code === 'near' || code === 'label') && (shown.label ?? '') === '') return t('common.pageFirst', { page });
-  return t(`inbox.answers.${code}`, { ...shown, of: pathLabel(data.of ?? '') });
+  const reason = t(`inbox.answers.${code}`, { ...shown, of: pathLabel(data.of ?? '') });
+  return shown.only === undefined ? reason : t('inbox.answers.only', { reason, rows: shown.only });
 }
 
 /** Return the boxes of the fields, and those of the answers with their numbers. */

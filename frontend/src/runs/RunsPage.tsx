@@ -44,6 +44,7 @@ import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { useTableLinks } from '../records/tableLinks';
 import { agentName } from '../run/toolText';
 import { RunStep } from '../run/RunStep';
+import { SecondReading } from '../run/SecondReading';
 import { FILTERS, type RunFilter, type RunsView } from './runsView';
 import { useCancel } from '../run/useCancel';
 import { useRun } from '../run/useRun';
@@ -316,6 +317,11 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
               })}
             </Fact>
             <Fact name={t('runs.columns.cost')}>{costText(run)}</Fact>
+            {run.second_reading && (
+              <Fact name={t('agents.second_reading')}>
+                <SecondReading of={run.second_reading} />
+              </Fact>
+            )}
             {run.parent_run_id !== null && (
               <Fact name={t('runs.parent')}>
                 <Link to="/runs/$runId" params={{ runId: run.parent_run_id }} search={view}>

@@ -139,9 +139,10 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
 
 /** What differs between two versions, a line for each field. */
 export function Changes({ before, after }: { before: Shape; after: Shape }) {
-  const { fields, order, rules } = compare(before, after);
+  const { fields, order, rules, reading } = compare(before, after);
   const signs = { added: ['+', 'text-ok'], changed: ['~', 'text-link'], removed: ['−', 'text-bad'] } as const;
-  if (fields.length === 0 && !order && !rules) return <p className="text-muted-foreground">{t('schemas.same')}</p>;
+  if (fields.length === 0 && !order && !rules && reading === undefined)
+    return <p className="text-muted-foreground">{t('schemas.same')}</p>;
   return (
     <ul className="grid gap-1.5 rounded-lg border border-border bg-card p-3">
       {fields.map(({ key, label, kind, what, was, is }) => (
@@ -167,6 +168,11 @@ export function Changes({ before, after }: { before: Shape; after: Shape }) {
         </li>
       )}
       {rules && <li>{t('schemas.changes.rules')}</li>}
+      {reading !== undefined && (
+        <li>
+          {t('agents.second_reading')}: {t(`secondReading.${reading ?? 'inherited'}`)}
+        </li>
+      )}
     </ul>
   );
 }

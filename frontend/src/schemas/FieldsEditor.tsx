@@ -11,17 +11,21 @@ import { Select } from '../components/ui/Select';
 import { Switch } from '../components/ui/Switch';
 import { Crop } from '../viewer/Crop';
 import { formatPercent, visibleText } from '../shared/format';
+import { SecondReadingHint } from '../shared/SecondReadingHint';
 import { t } from '../shared/i18n';
 import {
   addField,
   changed,
   compare,
   moveField,
+  READINGS,
   removeField,
   rowsOf,
   rulesBetween,
   type SchemaRow,
+  secondReading,
   setRequired,
+  setSecondReading,
   setShape,
   setType,
   type Shape,
@@ -181,6 +185,22 @@ export function FieldsEditor({ stored, schema, canWrite, onChange, filled, examp
         })}
       </div>
       {canWrite && <NewField onAdd={(label) => onChange(addField(schema, label))} />}
+      <Field
+        layout="row"
+        className="m-4"
+        label={t('agents.second_reading')}
+        hint={<SecondReadingHint text={t('secondReading.schemaHint')} />}>
+        <Select
+          className="w-52!"
+          value={secondReading(schema) ?? 'inherited'}
+          disabled={!canWrite}
+          options={(['inherited', ...READINGS] as const).map((value) => ({
+            value,
+            label: t(`secondReading.${value}`),
+          }))}
+          onChange={(mode) => onChange(setSecondReading(schema, mode === 'inherited' ? null : mode))}
+        />
+      </Field>
     </div>
   );
 }

@@ -73,9 +73,25 @@ export function setRequired(schema: Shape, key: string, on: boolean): Shape {
 }
 
 function withExtension(schema: Shape, required: Shape): Shape {
-  const { required: _, ...extension } = objectOf(schema[EXTENSION]);
-  const next = { ...extension, ...(Object.keys(required).length > 0 && { required }) };
+  return setExtension(schema, 'required', Object.keys(required).length > 0 ? required : undefined);
+}
+
+function setExtension(schema: Shape, key: string, value: unknown): Shape {
+  const next = { ...without(objectOf(schema[EXTENSION]), key), ...(value !== undefined && { [key]: value }) };
   return { ...without(schema, EXTENSION), ...(Object.keys(next).length > 0 && { [EXTENSION]: next }) };
+}
+
+export const READINGS = ['off', 'unsure', 'all'] as const;
+/** What a second model reads again; null: as the organisation says. */
+export type SecondReadingOf = (typeof READINGS)[number] | null;
+
+export function secondReading(schema: Shape): SecondReadingOf {
+  const said = objectOf(schema[EXTENSION]).second_reading;
+  return READINGS.find((one) => one === said) ?? null;
+}
+
+export function setSecondReading(schema: Shape, mode: SecondReadingOf): Shape {
+  return setExtension(schema, 'second_reading', mode ?? undefined);
 }
 
 function without(schema: Shape, key: string): Shape {
@@ -188,7 +204,7 @@ export interface FieldChange {
 export type OrderChange = { moved: string; before: string | null } | 'many' | null;
 
 /** Compare two versions by their fields. `order`: of those that are in both. */
-export function compare(before: Shape, after: Shape): { fields: FieldChange[]; order: OrderChange; rules: boolean } {
+export function compare(before: Shape, after: Shape) {
   const [old, next] = [rowsOf(before), rowsOf(after)];
   const was = new Map(old.map((row) => [row.key, row]));
   const is = new Map(next.map((row) => [row.key, row]));
@@ -205,12 +221,13 @@ export function compare(before: Shape, after: Shape): { fields: FieldChange[]; o
   const common = (rows: readonly SchemaRow[]) =>
     rows.map(({ key }) => key).filter((key) => was.has(key) && is.has(key));
   const rest = ({ properties: _, required: __, ...schema }: Shape) =>
-    JSON.stringify(withExtension(schema, {}), Object.keys(schema).sort());
+    JSON.stringify(setSecondReading(withExtension(schema, {}), null), Object.keys(schema).sort());
   const rules = JSON.stringify(objectOf(before[EXTENSION]).rules) !== JSON.stringify(objectOf(after[EXTENSION]).rules);
   return {
     fields: [...fields, ...gone],
     order: orderChange(common(old), common(next), (key) => is.get(key)!.label),
     rules: rules || rest(before) !== rest(after),
+    reading: secondReading(before) === secondReading(after) ? undefined : secondReading(after),
   };
 }
 

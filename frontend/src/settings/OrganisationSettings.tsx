@@ -6,6 +6,7 @@ import type { Organisation } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
 import { GOALS, goalLabel } from '../shared/goals';
+import { SecondReadingHint } from '../shared/SecondReadingHint';
 import { t } from '../shared/i18n';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
@@ -50,16 +51,13 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
       </Field>
       <Field
         layout="row"
-        label={t('settings.organisation.second_reading')}
-        hint={t('settings.organisation.second_readingHint')}>
+        label={t('agents.second_reading')}
+        hint={<SecondReadingHint text={t('settings.organisation.second_readingHint')} />}>
         <Select
-          className="w-44!"
+          className="w-52!"
           value={shown.second_reading ?? 'off'}
           disabled={!isOwner || change.isPending}
-          options={(['off', 'unsure', 'all'] as const).map((value) => ({
-            value,
-            label: t(`settings.organisation.second_readingModes.${value}`),
-          }))}
+          options={(['off', 'unsure', 'all'] as const).map((value) => ({ value, label: t(`secondReading.${value}`) }))}
           onChange={(second_reading) => change.mutate({ second_reading })}
         />
       </Field>

@@ -13,7 +13,7 @@ const recent = persisted<readonly string[]>('fieldmark.models', (stored) =>
   Array.isArray(stored) ? stored.filter((one): one is string => typeof one === 'string') : [],
 );
 
-const modelsQuery = queryOptions({
+export const modelsQuery = queryOptions({
   queryKey: ['models'],
   queryFn: ({ signal }) => dataOf(api.GET('/api/agent/models', { signal })),
   staleTime: Infinity,

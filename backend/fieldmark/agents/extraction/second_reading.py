@@ -98,13 +98,16 @@ class SecondReadingTools:
     def _result(
         self, run: RunRow | None, code: str | None, agrees: int = 0, differs: int = 0, rows: int = 0
     ) -> ToolResult:
+        context = self.context
         data: JsonObject = {
             "run_id": None if run is None else str(run.id),
             "code": code,
             "agrees": agrees,
             "differs": differs,
             "rows": rows,
-            "is_same_vendor": is_same_vendor(self.context.model or "", self.context.second_model or ""),
+            "is_same_vendor": is_same_vendor(
+                context.model or "", context.second_model or "", context.model_url, context.second_model_url
+            ),
         }
         text = "The second reading is missing." if code else f"Agrees: {agrees}, differs: {differs}, lists: {rows}."
         return ToolResult(text, "missing" if code else "compared", data)

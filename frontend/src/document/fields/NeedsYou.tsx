@@ -9,7 +9,7 @@ import { useCanWrite } from '../../session/role';
 import { t } from '../../shared/i18n';
 import { Question, type QuestionProps } from '../../question/Question';
 import { FieldText } from '../../fields/FieldState';
-import { needsPerson, statusLabel, statusText } from '../../fields/fieldStatus';
+import { needsPerson, statusLabel, statusText, subjectOf } from '../../fields/fieldStatus';
 import type { FieldRow } from '../../fields/fieldTree';
 import { pathLabel } from '../../fields/labels';
 import { proposalOf } from '../../fields/proposals';
@@ -41,7 +41,7 @@ export function NeedsYou({ questions, answered, open, onOpen, ...question }: Pro
   const shown = questions.slice(0, MOST);
   if (questions.length + answered.length === 0) return null;
   return (
-    <section className="grid gap-2 px-4 pt-2 pb-3" aria-label={t('document.needsYou')}>
+    <section className="grid grid-cols-[minmax(0,1fr)] gap-2 px-4 pt-2 pb-3" aria-label={t('document.needsYou')}>
       <h2 className="flex items-center gap-1 text-xs font-medium text-need">
         <span className="flex-1">{t('document.needsYouCount', { count: questions.length })}</span>
         {questions.length > 1 && KEYS.map((key) => <Kbd key={key}>{key}</Kbd>)}
@@ -56,6 +56,7 @@ export function NeedsYou({ questions, answered, open, onOpen, ...question }: Pro
           <Line key={field.path} field={field} label={pathLabel(field.path, schema)} onOpen={() => onOpen(field.path)}>
             {canWrite &&
               field.kind === 'leaf' &&
+              (subjectOf(field) === 'value' || field.reason === 'missing') &&
               (field.reason === 'missing' ? (
                 <Button icon={MousePointerClick} onClick={() => onOpen(field.path, true)}>
                   {t('document.pick')}
@@ -94,7 +95,8 @@ interface LineProps {
 
 function Line({ field, label, isAnswered = false, onOpen, children }: LineProps) {
   const Sign = isAnswered ? Check : field.reason === 'missing' ? CircleDashed : CircleHelp;
-  const status = field.status === undefined ? null : { status: field.status, reason: field.reason };
+  const status =
+    field.status === undefined ? null : { status: field.status, reason: field.reason, of: subjectOf(field) };
   const why = status === null ? '' : statusText(status, field.kind === 'leaf' ? field.evidence : undefined);
   return (
     <div className="flex min-h-10 items-center gap-2 rounded-lg border border-border bg-background px-3 py-1">
