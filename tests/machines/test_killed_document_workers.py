@@ -53,13 +53,13 @@ class HangingModel:
         return answer
 
 
-async def kill_worker(hosts: Any, worker: Any) -> Any:
-    """Kill a worker with SIGKILL and age its heartbeat by an hour."""
+async def kill_worker(hosts: Any, worker: Any, **settings: str) -> Any:
+    """Kill a worker with SIGKILL, age its heartbeat by an hour, and start another one."""
     cli_processes = worker.cli_processes()
     worker.kill()
     await until(lambda: not any(map(is_alive, cli_processes)))
     hosts.sql("update queue.procrastinate_workers set last_heartbeat = last_heartbeat - interval '1 hour' returning id")
-    return await hosts.worker()
+    return await hosts.worker(**settings)
 
 
 def count_rows(hosts: Any, table: str) -> int:
