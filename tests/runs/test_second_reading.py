@@ -49,17 +49,20 @@ class Readings:
     async def run(self, mode: str | None = "all", second_model: str | None = "gpt-6", **options: Any) -> dict[str, Any]:
         """Execute a run with its child runs. Return its row."""
         run_id = await self.case.queue_run(second_reading=mode, **options)
+        runner = self.runner(second_model)
+        while queued := self.case.sql("select id from public.runs where status = 'queued' order by created_at desc"):
+            await runner.execute(queued[0]["id"])
+        return self.case.state(run_id)
+
+    def runner(self, second_model: str | None = "gpt-6") -> Runner:
         pool = CliPool(
             ModelService(self.first.base_url, "first-key", None, retries=0),
             seconds=300,
             second=ModelService(self.second.base_url, "second-key", None, retries=0),
         )
-        runner = Runner(
+        return Runner(
             self.case.database, pool, model="claude-sonnet-5", max_turns=20, seconds=300, second_model=second_model
         )
-        while queued := self.case.sql("select id from public.runs where status = 'queued' order by created_at desc"):
-            await runner.execute(queued[0]["id"])
-        return self.case.state(run_id)
 
     def statuses(self) -> dict[str, tuple[str, str | None]]:
         rows = self.case.sql(
