@@ -58,7 +58,7 @@ async def test_second_provider_gets_its_own_key_and_no_value_of_the_first(serve)
             assert {one["model"] for one in other.requests} == {"gpt-6"}
             assert "second-token" not in json.dumps(server.model.requests)
 
-            # Its cost is the run's, and usage tells both apart.
+            # Its cost is the run's, and usage lists both.
             child = await server.get(f"runs/{found['run_id']}")
             assert (child["parent_run_id"], child["agent"]) == (run["run_id"], "second_reading")
             whole = (await server.get(f"runs/{run['run_id']}"))["cost_usd"]

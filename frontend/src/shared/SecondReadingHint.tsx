@@ -1,4 +1,4 @@
-/** What a second reading does, and which model makes it: one of the same vendor shows less, and there may be none. */
+/** What a second reading does, and which model makes it. A model of the same vendor shows less. */
 
 import { useQuery } from '@tanstack/react-query';
 import { visibleText } from './format';
