@@ -15,13 +15,14 @@ import { onOtherTabChange } from './shared/otherTabs';
 import { followLanguage, t } from './shared/i18n';
 import { followTheme } from './shared/theme';
 import { toast } from './components/ui/Toast';
+import { refresh } from './api/queryKeys';
 
 const queries = new QueryClient({
   queryCache: new QueryCache({
     // A removed member gets 404 for the organisation: load the organisations again.
     onError: (error) => {
       const isMissing = error instanceof ApiError && error.status === 404 && session.get().organisationId !== null;
-      if (isMissing) void queries.invalidateQueries({ queryKey: ['me'] });
+      if (isMissing) void refresh(queries, 'me');
     },
   }),
   defaultOptions: {

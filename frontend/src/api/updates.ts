@@ -3,6 +3,7 @@
 import type { QueryClient } from '@tanstack/react-query';
 import { session } from '../session/session';
 import { api } from './client';
+import { refresh } from './queryKeys';
 
 const EVERY_MS = 1500;
 const SLOW_MS = 15_000; // after an error
@@ -29,9 +30,8 @@ export function followUpdates(queries: QueryClient): void {
     });
     seen = new Set(listed.map((one) => `${one.id} ${one.updated_at}`));
     if (fresh.length === 0) return EVERY_MS;
-    for (const { id } of fresh) void queries.invalidateQueries({ queryKey: ['extraction', id] });
-    for (const area of ['extractions', 'records', 'stacks', 'documents'])
-      void queries.invalidateQueries({ queryKey: [area] });
+    for (const { id } of fresh) void refresh(queries, ['extraction', id]);
+    void refresh(queries, 'extractions', 'records', 'stacks', 'documents');
     return EVERY_MS;
   };
   const next = () => {

@@ -3,6 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { decideCall } from '../api/runs';
 import { waitingRunQuery } from '../run/approvalQueries';
+import { refresh } from '../api/queryKeys';
 
 export type CallDecision = Parameters<typeof decideCall>[2];
 
@@ -13,7 +14,7 @@ export function useDecideCall(runId: string, callId: string, onDecided: () => vo
     mutationFn: (decision: CallDecision) => decideCall(runId, callId, decision),
     onSuccess: async () => {
       onDecided();
-      await queries.invalidateQueries({ queryKey: ['runs'] });
+      await refresh(queries, 'runs');
     },
   });
   const refusal = run?.decision_refusal ?? null;

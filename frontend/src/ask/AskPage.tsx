@@ -19,6 +19,7 @@ import { Passages } from './Passages';
 import { SourceViewer } from './SourceViewer';
 import { suggestedQuestions } from './suggestions';
 import { ThreadList } from './ThreadList';
+import { refresh } from '../api/queryKeys';
 
 const askRoute = getRouteApi('/ask');
 
@@ -88,10 +89,7 @@ export function AskPage() {
           }
           onFind={(words) => open({ find: words })}
           onAsked={async (threadId) => {
-            await Promise.all([
-              queries.invalidateQueries({ queryKey: ['threads'] }),
-              queries.invalidateQueries({ queryKey: ['thread', threadId] }),
-            ]);
+            await Promise.all([refresh(queries, 'threads'), refresh(queries, ['thread', threadId])]);
             if (threadId !== thread) replace(threadId);
           }}
         />

@@ -14,6 +14,7 @@ import { toast } from '../components/ui/Toast';
 import { usePersonName } from '../session/people';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   threads: readonly ThreadSummary[];
@@ -34,7 +35,7 @@ export function ThreadList({ threads, chosen, onOpen, onNew, onGone, className }
       api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
     onSuccess: (_, threadId) => {
       if (threadId === chosen) onGone();
-      return queries.invalidateQueries({ queryKey: ['threads'] });
+      return refresh(queries, 'threads');
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

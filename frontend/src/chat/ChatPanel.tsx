@@ -16,6 +16,7 @@ import { toast } from '../components/ui/Toast';
 import styles from './Chat.module.css';
 import { ChatBox } from './ChatBox';
 import { workingStateQuery } from './chatQueries';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   documentId: string;
@@ -39,7 +40,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
     if (isSought) onReplace(threads.data?.items.find((one) => one.mine)?.id);
   }, [isSought]);
   const chosen = threads.data?.items.find((one) => one.id === threadId);
-  const renewed = () => queries.invalidateQueries({ queryKey: ['threads'] });
+  const renewed = () => refresh(queries, 'threads');
   const wrong = (error: unknown) => toast(errorMessage(error), { urgent: true });
   const isWaiting = useAwaitsApproval(threadId);
   const path = { thread_id: threadId ?? '' };
@@ -112,7 +113,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
           threadId={threadId}
           isWaiting={isWaiting}
           onSent={async (sentTo) => {
-            await Promise.all([renewed(), queries.invalidateQueries({ queryKey: ['thread', sentTo] })]);
+            await Promise.all([renewed(), refresh(queries, ['thread', sentTo])]);
             if (sentTo !== threadId) onReplace(sentTo);
           }}
         />

@@ -9,6 +9,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { threadQuery } from './conversationQueries';
 import type { SourceLocation } from './sourceLocation';
 import { TurnView } from './TurnView';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   threadId: string;
@@ -58,7 +59,7 @@ export function Conversation({ threadId, onShow, areTitles = false }: Props) {
           turn={turn}
           isTitle={areTitles}
           onShow={onShow}
-          onEnded={() => void queries.invalidateQueries({ queryKey: ['thread', threadId] })}
+          onEnded={() => void refresh(queries, ['thread', threadId])}
         />
       ))}
       <div ref={end} />

@@ -20,6 +20,7 @@ import { Markdown } from '../shared/Markdown';
 import { Notice } from '../components/ui/Notice';
 import { AnswerView } from './AnswerView';
 import { locationOf, type SourceLocation } from './sourceLocation';
+import { refresh } from '../api/queryKeys';
 
 const ENDED = ['completed', 'failed', 'cancelled'];
 
@@ -99,17 +100,18 @@ function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): voi
   const queries = useQueryClient();
   const started = steps.reduce((sum, step) => sum + (step.kind === 'tool' ? (step.children?.length ?? 0) : 0), 0);
   useEffect(() => {
-    if (started > 0) void queries.invalidateQueries({ queryKey: ['runs'] });
+    if (started > 0) void refresh(queries, 'runs');
   }, [queries, started]);
   useEffect(() => {
     if (extractionId === null) return;
-    void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
-    void queries.invalidateQueries({ queryKey: ['extractions'] });
+    void refresh(queries, ['extraction', extractionId]);
+    void refresh(queries, 'extractions');
   }, [queries, extractionId, version]);
   // A call's effects are stored once the next one waits.
   useEffect(() => {
     if (!['approval', 'complete', 'failed'].includes(phase)) return;
-    for (const one of [
+    void refresh(
+      queries,
       'document',
       'documents',
       'extractions',
@@ -119,10 +121,8 @@ function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): voi
       'suggestions',
       'tags',
       'thread state',
-    ]) {
-      void queries.invalidateQueries({ queryKey: [one] });
-    }
-    if (extractionId !== null) void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
+    );
+    if (extractionId !== null) void refresh(queries, ['extraction', extractionId]);
   }, [queries, phase, extractionId]);
 }
 

@@ -18,6 +18,7 @@ import { useCanWrite, useOrganisation } from '../session/role';
 import { formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { pathLabel } from '../fields/labels';
+import { refresh } from '../api/queryKeys';
 
 const EVERY_MS = 2000; // what others write appears without a click
 
@@ -99,12 +100,7 @@ function useChange(documentId: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (send: () => Promise<unknown>) => send(),
-    onSuccess: () =>
-      Promise.all(
-        [['discussion', documentId], ['inbox'], ['document', documentId]].map((queryKey) =>
-          queries.invalidateQueries({ queryKey }),
-        ),
-      ),
+    onSuccess: () => refresh(queries, ['discussion', documentId], 'inbox', ['document', documentId]),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
 }

@@ -10,6 +10,7 @@ import { Menu, MenuItem, MenuLabel, SubMenu } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { promptsQuery, schemasQuery } from '../fields/extractionQueries';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   documentId: string;
@@ -52,7 +53,7 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
   const queries = useQueryClient();
   const propose = useMutation({
     mutationFn: () => startProposal(documentId, crypto.randomUUID()),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
+    onSuccess: () => refresh(queries, ['document', documentId]),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const isOff = disabled || start.isPending;

@@ -14,6 +14,7 @@ import { useCanWrite } from '../session/role';
 import { readingErrorText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   document: DocumentDetails;
@@ -27,13 +28,13 @@ export function NotReady({ document, onDeleted }: Props) {
   const params = { path: { document_id: id } };
   const read = useMutation({
     mutationFn: (password: string) => api.POST('/api/documents/{document_id}/read', { params, body: { password } }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['document', id] }),
+    onSuccess: () => refresh(queries, ['document', id]),
   });
   const remove = useMutation({
     mutationFn: () => api.DELETE('/api/documents/{document_id}', { params }),
     onSuccess: async () => {
       onDeleted?.();
-      await queries.invalidateQueries({ queryKey: ['documents'] });
+      await refresh(queries, 'documents');
     },
   });
   if (status === 'reading') {

@@ -23,6 +23,7 @@ import { pathLabel, typeLabel } from '../fields/labels';
 import { pathSteps, valueAt } from '../fields/paths';
 import { extractionQuery, proposedSchemaQuery } from '../fields/extractionQueries';
 import { schemaFields } from '../fields/schemaFields';
+import { refresh } from '../api/queryKeys';
 
 const ACCEPT = { id: 'approval.approve', keys: 'a' } as const;
 const REJECT = { id: 'approval.reject', keys: 'r' } as const;
@@ -58,11 +59,7 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   useQuery({
     queryKey: ['proposal ended', runId],
     queryFn: async () => {
-      await Promise.all(
-        [['document', documentId], ['documents'], ['extractions'], ['schemas'], ['prompts'], ['suggestions']].map(
-          (queryKey) => queries.invalidateQueries({ queryKey }),
-        ),
-      );
+      await refresh(queries, ['document', documentId], 'documents', 'extractions', 'schemas', 'prompts', 'suggestions');
       return true;
     },
     enabled: hasEnded,
@@ -101,18 +98,17 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
     onSuccess: async (_, accepted) => {
       onDecided?.();
       toast(t(accepted ? 'document.suggestion.accepted' : 'document.suggestion.rejected'));
-      await Promise.all(
-        [
-          ['document'],
-          ['documents'],
-          ['extractions'],
-          ['extraction'],
-          ['schemas'],
-          ['prompts'],
-          ['tags'],
-          ['suggestions'],
-          ['inbox'],
-        ].map((queryKey) => queries.invalidateQueries({ queryKey })),
+      await refresh(
+        queries,
+        'document',
+        'documents',
+        'extractions',
+        'extraction',
+        'schemas',
+        'prompts',
+        'tags',
+        'suggestions',
+        'inbox',
       );
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
@@ -181,7 +177,7 @@ function Failed({ documentId, proposal, canWrite }: { documentId: string; propos
   const queries = useQueryClient();
   const again = useMutation({
     mutationFn: () => startProposal(documentId, crypto.randomUUID()),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['document', documentId] }),
+    onSuccess: () => refresh(queries, ['document', documentId]),
     onError: (problem) => toast(errorMessage(problem), { urgent: true }),
   });
   return (

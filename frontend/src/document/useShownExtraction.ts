@@ -7,6 +7,7 @@ import type { RuleFix } from '../api/types';
 import { isRunning, type RunState } from '../run/runReducer';
 import { t } from '../shared/i18n';
 import { extractionQuery, extractionsQuery, problemsQuery, ruleFixesQuery } from '../fields/extractionQueries';
+import { refresh } from '../api/queryKeys';
 
 const NO_RULE_FIXES: readonly RuleFix[] = [];
 
@@ -47,7 +48,7 @@ export function useShownExtraction(
   const before = useRef(updated);
   useEffect(() => {
     if (before.current !== undefined && before.current !== updated)
-      for (const queryKey of [['document', documentId], ['inbox']]) void queries.invalidateQueries({ queryKey });
+      void refresh(queries, ['document', documentId], 'inbox');
     before.current = updated;
   }, [queries, documentId, updated]);
 

@@ -5,6 +5,7 @@ import { useEffect, useState } from 'react';
 import { useRun } from '../run/useRun';
 import { isRunning } from '../run/runReducer';
 import { lastRunQuery } from '../fields/extractionQueries';
+import { refresh } from '../api/queryKeys';
 
 const NOTHING_CHANGED: ReadonlyMap<string, number> = new Map();
 
@@ -18,10 +19,9 @@ export function useShownRun(documentId: string) {
   const { phase, extractionId } = state;
   useEffect(() => {
     if (runId === null || phase === 'starting') return;
-    for (const one of ['extractions', 'documents', 'document', 'runs'])
-      void queries.invalidateQueries({ queryKey: [one] });
+    void refresh(queries, 'extractions', 'documents', 'document', 'runs');
     if (!['complete', 'failed'].includes(phase) || extractionId === null) return;
-    void queries.invalidateQueries({ queryKey: ['extraction', extractionId] });
+    void refresh(queries, ['extraction', extractionId]);
   }, [queries, runId, phase, extractionId]);
 
   // Of a run that has ended, the steps are still loading.

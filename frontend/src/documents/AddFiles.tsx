@@ -27,6 +27,7 @@ import { NewTable } from './NewTable';
 import { costLimit, groupsQuery, knownTarget, placeGroup, suggested, type Placing, type Target } from './placing';
 import { UploadRow } from './Uploads';
 import { dismiss, place, useUploads, type Upload } from './uploads';
+import { refresh } from '../api/queryKeys';
 
 const READ = { id: 'adding.read', keys: 'Mod+Enter', inInputs: true } as const;
 const MAX_NAMES = 3;
@@ -38,7 +39,7 @@ export function AddFiles() {
   const close = () => {
     place(uploads.filter(({ status }) => status !== 'done').map(({ id }) => id));
     dismiss(uploads.filter(({ status }) => status === 'done').map(({ id }) => id));
-    void queries.invalidateQueries({ queryKey: ['documents'] });
+    void refresh(queries, 'documents');
   };
   const ids = uploads.flatMap(({ document }) => (document === undefined ? [] : [document.id]));
   return <AddPanel key={uploads[0]!.id} uploads={uploads} documentIds={ids} onClose={close} />;
@@ -99,7 +100,7 @@ export function AddPanel({ uploads, documentIds, onClose }: PanelProps) {
     },
     onSuccess: (stacks) => {
       onClose();
-      for (const queryKey of [['stacks'], ['records'], ['runs']]) void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'stacks', 'records', 'runs');
       toast(t('adding.started', { count }));
       const only = toRead.length === 1 && toRead[0]!.document_ids.length === 1 ? toRead[0]!.document_ids[0] : undefined;
       if (stacks.length > 0) void navigate({ to: '/tables/$tableId', params: { tableId: stacks[0]! } });

@@ -17,6 +17,7 @@ import { formatEstimate, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { deleteDocuments } from './deletions';
 import { tagsQuery } from './documentQueries';
+import { refresh } from '../api/queryKeys';
 
 const NEW_COLOUR = '#5b6ee1';
 
@@ -34,8 +35,7 @@ export function DocumentBar({ documents, total, cost, onChooseAll, onAddToTable,
   const queries = useQueryClient();
   const [done, setDone] = useState(0);
   const reload = () => {
-    for (const queryKey of [['documents'], ['document'], ['extractions'], ['records'], ['tags'], ['runs']])
-      void queries.invalidateQueries({ queryKey });
+    void refresh(queries, 'documents', 'document', 'extractions', 'records', 'tags', 'runs');
   };
   const run = useMutation({
     mutationFn: ({

@@ -35,6 +35,7 @@ import { listPosition } from './listPosition';
 import { STAGES } from './StageBadge';
 import { Uploads } from './Uploads';
 import { onUploaded } from './uploads';
+import { refresh } from '../api/queryKeys';
 
 const documentsRoute = getRouteApi('/documents');
 
@@ -58,7 +59,7 @@ export function DocumentsPage() {
   );
   const choice = useChoice(documents);
   const [adding, setAdding] = useState<readonly string[] | null>(null);
-  useEffect(() => onUploaded(() => void queries.invalidateQueries({ queryKey: ['documents'] })), [queries]);
+  useEffect(() => onUploaded(() => void refresh(queries, 'documents')), [queries]);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = listed;
   const more = useCallback(() => {
     if (hasNextPage && !isFetchingNextPage) void fetchNextPage();

@@ -13,6 +13,7 @@ import { storeChanged } from './storeChanged';
 import { displayValue } from './fieldValue';
 import { pathLabel } from './labels';
 import { pathSteps, valueAt } from './paths';
+import { refresh } from '../api/queryKeys';
 
 /** A decision that can be undone: a value that was written or confirmed, or is being saved. */
 interface Decision {
@@ -130,7 +131,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
             'value' in how ? offerBoth.current(id, path, how.value, error.now) : toast(t('fields.justUpdated'));
           else if (how.onError !== undefined) how.onError(error);
           else toast(errorMessage(error), { urgent: true });
-          await queries.invalidateQueries({ queryKey: ['extraction', id] });
+          await refresh(queries, ['extraction', id]);
           return false;
         }
       });

@@ -16,6 +16,7 @@ import { t } from '../shared/i18n';
 import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { versionsOf, type Version } from './versions';
+import { refresh } from '../api/queryKeys';
 
 /** The key has the version: each version has its own history. */
 const historyQuery = (extractionId: string, version: number) =>
@@ -70,7 +71,7 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
     },
     onError: (error) => {
       toast(errorMessage(error), { urgent: true });
-      void queries.invalidateQueries({ queryKey: ['extraction', extraction.id] });
+      void refresh(queries, ['extraction', extraction.id]);
     },
   });
   return (

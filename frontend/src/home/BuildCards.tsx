@@ -18,6 +18,7 @@ import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { tablesQuery } from '../records/tableQueries';
 import { viewQuery } from './overviewQueries';
+import { refresh } from '../api/queryKeys';
 
 const DAYS = 90;
 const DAY_MS = 86_400_000;
@@ -50,7 +51,7 @@ function SamplesCard() {
   const fill = useMutation({
     mutationFn: () => dataOf(api.POST('/api/stacks/samples', { body: { name: t('home.build.samplesName') } })),
     onSuccess: async (stack) => {
-      await queries.invalidateQueries({ queryKey: ['stacks'] });
+      await refresh(queries, 'stacks');
       await navigate({ to: '/tables/$tableId', params: { tableId: stack.id } });
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
@@ -115,7 +116,7 @@ function SendCard() {
     onSuccess: async (made) => {
       setKey(made);
       await copy(command(made));
-      await queries.invalidateQueries({ queryKey: ['organisation', organisation?.id, 'keys'] });
+      await refresh(queries, ['organisation', organisation?.id, 'keys']);
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

@@ -22,6 +22,7 @@ import { InboxList } from './InboxList';
 import { type InboxItem, inboxQuery, isAnswered, itemKey, total, valueKey } from './inboxQueries';
 import type { InboxView } from './inboxView';
 import { QuestionPanel } from './QuestionPanel';
+import { refresh as refreshQueries } from '../api/queryKeys';
 
 const route = getRouteApi('/inbox');
 const NEXT = { id: 'inbox.next', keys: 'j' } as const;
@@ -73,7 +74,7 @@ export function InboxPage() {
       return after;
     });
   }, []);
-  const refresh = useCallback(() => queries.invalidateQueries({ queryKey: ['inbox'] }), [queries]);
+  const refresh = useCallback(() => refreshQueries(queries, 'inbox'), [queries]);
   /** It leaves the list; the item in its place opens. */
   const done = async (one: InboxItem) => {
     hide(itemKey(one), true);

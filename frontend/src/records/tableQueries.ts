@@ -2,6 +2,7 @@
 
 import { type QueryClient, queryOptions } from '@tanstack/react-query';
 import { dataOf, api } from '../api/client';
+import type { QueryKey } from '../api/queryKeys';
 import type { RecordRow, RecordsPage, TableGroup } from '../api/types';
 import { TO_REVIEW } from './statuses';
 import { rowMarks } from './rowMarks';
@@ -148,7 +149,7 @@ export function countMoved(pages: readonly LoadedPage[], total: number): number 
 
 /** Load rows in the order and by the filter that they have now. */
 export async function sortAgain(queries: QueryClient): Promise<void> {
-  const ofRows = [
+  const ofRows: QueryKey[] = [
     ['records', 'rows'],
     ['records', 'headers'],
   ];

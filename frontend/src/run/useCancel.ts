@@ -4,6 +4,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { cancelRun } from '../api/runs';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
+import { refresh } from '../api/queryKeys';
 
 export function useCancel(runId: string, onCancelled: () => void) {
   const queries = useQueryClient();
@@ -11,8 +12,7 @@ export function useCancel(runId: string, onCancelled: () => void) {
     mutationFn: () => cancelRun(runId),
     onSuccess: () => {
       onCancelled();
-      for (const one of ['runs', 'documents', 'document', 'extractions'])
-        void queries.invalidateQueries({ queryKey: [one] });
+      void refresh(queries, 'runs', 'documents', 'document', 'extractions');
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

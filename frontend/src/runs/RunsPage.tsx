@@ -48,6 +48,7 @@ import { SecondReading } from '../run/SecondReading';
 import { FILTERS, type RunFilter, type RunsView } from './runsView';
 import { useCancel } from '../run/useCancel';
 import { useRun } from '../run/useRun';
+import { refresh } from '../api/queryKeys';
 
 const runsRoute = getRouteApi('/runs');
 const runRoute = getRouteApi('/runs/$runId');
@@ -254,7 +255,7 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
   const retry = useMutation({
     mutationFn: () => dataOf(api.POST('/api/runs/{run_id}/retry', { params: { path: { run_id: runId } } })),
     onSuccess: async (made) => {
-      await queries.invalidateQueries({ queryKey: ['runs'] });
+      await refresh(queries, 'runs');
       await navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view });
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),

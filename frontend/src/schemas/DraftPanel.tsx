@@ -16,6 +16,7 @@ import { t } from '../shared/i18n';
 import { ruleText } from './ruleText';
 import { compare, type FieldChange, rowsOf, type SchemaRow, type Shape } from './schemaModel';
 import { effectQuery, examplesQuery, type Trial, tryOn } from './schemaQueries';
+import { refresh } from '../api/queryKeys';
 
 const TRIED = 3;
 
@@ -55,8 +56,7 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
     },
     onSuccess: () => {
       toast(t('schemas.published', { number: number + 1 }));
-      for (const queryKey of [['schemas'], ['records'], ['stacks'], ['documents'], ['extraction'], ['schema of']])
-        void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'schemas', 'records', 'stacks', 'documents', 'extraction', 'schema of');
       onPublished();
     },
   });
@@ -206,8 +206,7 @@ function TryOut({ schemaId, draft }: { schemaId: string; draft: Shape }) {
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
     onSettled: () => {
-      for (const queryKey of [['documents'], ['records'], ['inbox'], ['runs']])
-        void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'documents', 'records', 'inbox', 'runs');
     },
   });
   if (examples.length === 0) return null;

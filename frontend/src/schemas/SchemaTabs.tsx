@@ -18,6 +18,7 @@ import type { TableLink } from '../records/tableLinks';
 import { Changes } from './DraftPanel';
 import type { Shape } from './schemaModel';
 import { promptsOfQuery, versionQuery, versionsQuery } from './schemaQueries';
+import { refresh } from '../api/queryKeys';
 
 const MAX_CHARACTERS = 20_000;
 
@@ -73,7 +74,7 @@ function PromptForm({ prompt, schemaId, canWrite, onSaved }: PromptProps) {
             }),
           ),
     onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: ['prompts'] });
+      await refresh(queries, 'prompts');
       toast(t('schemas.promptSaved'));
       onSaved?.();
     },

@@ -38,6 +38,7 @@ import {
   templatesQuery,
 } from './schemaQueries';
 import { PromptsTab, UsedTab, VersionsTab } from './SchemaTabs';
+import { refresh } from '../api/queryKeys';
 
 const schemaRoute = getRouteApi('/schemas/$schemaId');
 const EMPTY: Shape = { type: 'object', properties: {} };
@@ -267,8 +268,7 @@ function useChange<Input = void>(
   return useMutation({
     mutationFn: act,
     onSuccess: async (made) => {
-      for (const queryKey of [['schemas'], ['records'], ['stacks'], ['prompts']])
-        void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'schemas', 'records', 'stacks', 'prompts');
       onClose();
       const id = open?.(made);
       if (typeof id === 'string') await navigate({ to: '/schemas/$schemaId', params: { schemaId: id } });

@@ -12,6 +12,7 @@ import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
 import { errorMessage, ErrorNotice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
+import { refresh } from '../api/queryKeys';
 
 export function InvitationPage() {
   // The token stays in the address until it is accepted, so that it survives signing in.
@@ -28,7 +29,7 @@ export function InvitationPage() {
   const accept = useMutation({
     mutationFn: async () => dataOf(api.POST('/api/invitations/accept', { body: { token } })),
     onSuccess: async (joined) => {
-      await queries.invalidateQueries({ queryKey: ['me'] });
+      await refresh(queries, 'me');
       await navigate({ to: '/documents', replace: true });
       session.selectOrganisation(joined.id);
       setTimeout(() => toast(t('settings.invitations.joined', { name: visibleText(joined.name) })), 200); // after the remount for the new organisation

@@ -24,7 +24,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
   const [email, setEmail] = useState('');
   const [role, setRole] = useState<MembershipRole>('member');
   const [link, setLink] = useState<string | null>(null);
-  const touches = ['organisation', organisation.id, 'invitations'];
+  const touches = ['organisation', organisation.id, 'invitations'] as const;
   const path = { organisation_id: organisation.id };
   const invite = useSettingsMutation(touches, async () => {
     const body = { role, days: 7, ...(email !== '' && { email }) };

@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
 import { dataOf, api } from '../api/client';
+import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { formatAge, visibleText } from '../shared/format';
@@ -51,7 +52,7 @@ const DAY_MS = 86_400_000;
 export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));
   const [made, setMade] = useState<{ key: string; canSend: boolean } | null>(null);
-  const touches = ['organisation', organisation.id, 'keys'];
+  const touches = ['organisation', organisation.id, 'keys'] as const;
   const revoke = useSettingsMutation(touches, (keyId: string) =>
     api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }),
   );
@@ -109,7 +110,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
 }
 
 interface NewKeyProps {
-  touches: readonly unknown[];
+  touches: QueryKey;
   onMade: (made: { key: string; canSend: boolean }) => void;
 }
 

@@ -25,7 +25,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
   const me = useQuery(meQuery);
   const personName = usePersonName(true);
   const members = useQuery(membersQuery(organisation.id));
-  const touches = ['organisation', organisation.id, 'members'];
+  const touches = ['organisation', organisation.id, 'members'] as const;
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
   const change = useSettingsMutation(touches, ({ userId, role }: { userId: string; role: MembershipRole }) =>
     dataOf(

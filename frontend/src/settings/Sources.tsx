@@ -24,7 +24,7 @@ import { sourcesQuery } from './settingsQueries';
 import { SettingsTable } from './SettingsTable';
 import { useSettingsMutation } from '../shared/useSettingsMutation';
 
-const TOUCHES = ['sources'];
+const TOUCHES = ['sources'] as const;
 const KINDS = ['bucket', 'mailbox'] as const;
 const NOTHING = '';
 

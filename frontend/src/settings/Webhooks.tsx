@@ -29,7 +29,7 @@ const TYPES = Object.keys(en.settings.webhooks.types) as Known[];
 /** The keys of a catalogue have no dots. */
 const typeOf = (known: Known) => known.replace('__', '.') as ChangeType;
 const TONES: Record<Delivery['status'], Tone> = { delivered: 'ok', pending: 'plain', failed: 'bad' };
-const TOUCHES = ['webhooks'];
+const TOUCHES = ['webhooks'] as const;
 
 function typeText(type: string): string {
   const known = type.replace('.', '__');

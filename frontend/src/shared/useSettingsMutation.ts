@@ -3,19 +3,17 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
+import { type QueryKey, refresh } from '../api/queryKeys';
 
 /** `touches`: the prefix of the query keys to invalidate. */
-export function useSettingsMutation<Input, Output>(
-  touches: readonly unknown[],
-  change: (input: Input) => Promise<Output>,
-) {
+export function useSettingsMutation<Input, Output>(touches: QueryKey, change: (input: Input) => Promise<Output>) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: change,
-    onSuccess: () => queries.invalidateQueries({ queryKey: touches }),
+    onSuccess: () => refresh(queries, touches),
     onError: (error) => {
       toast(errorMessage(error), { urgent: true });
-      void queries.invalidateQueries({ queryKey: touches });
+      void refresh(queries, touches);
     },
   });
 }

@@ -14,6 +14,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { sortAgain } from '../records/tableQueries';
 import { DocumentPicker } from './DocumentPicker';
+import { refresh } from '../api/queryKeys';
 
 export function AddDocuments({ stackId }: { stackId: string }) {
   const queries = useQueryClient();
@@ -30,7 +31,7 @@ export function AddDocuments({ stackId }: { stackId: string }) {
     onSuccess: ({ added }) => {
       setChosen(null);
       toast(t('stacks.added', { count: added }));
-      for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'stacks', 'records');
       void sortAgain(queries);
     },
   });

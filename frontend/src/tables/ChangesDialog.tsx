@@ -16,6 +16,7 @@ import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { changeState, isVisible, misfit } from './replacedValue';
 import { replacedQuery } from '../records/stackQueries';
+import { refresh } from '../api/queryKeys';
 
 export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
   const replaced = useQuery(replacedQuery(stack.id));
@@ -80,7 +81,7 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
             api.POST('/api/extractions/{extraction_id}/locks', { params: { ...params, query: { path: one.path } } }),
           ),
     // Until the change is shown, the buttons stay disabled.
-    onSuccess: () => Promise.all([['stacks'], ['records']].map((queryKey) => queries.invalidateQueries({ queryKey }))),
+    onSuccess: () => refresh(queries, 'stacks', 'records'),
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const state = changeState(one);

@@ -16,6 +16,7 @@ import { cellId } from './grid';
 import { changeLayout, type GridColumn } from './gridColumns';
 import { countQuery, tableKey, type TableRequest } from '../records/tableQueries';
 import type { RowsView } from '../records/tableView';
+import { refresh } from '../api/queryKeys';
 
 const DECIMALS = [null, 0, 2, 3, 4] as const;
 
@@ -146,7 +147,7 @@ function Required({
       return api.PATCH('/api/schemas/{schema_id}', { params, body });
     },
     onSuccess: () => {
-      for (const queryKey of [['records'], ['stacks'], ['schemas']]) void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'records', 'stacks', 'schemas');
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

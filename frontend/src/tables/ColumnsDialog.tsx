@@ -10,6 +10,7 @@ import { t } from '../shared/i18n';
 import { ErrorNotice, Notice } from '../components/ui/Notice';
 import { columnConflict } from '../records/columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from '../records/ColumnsEditor';
+import { refresh } from '../api/queryKeys';
 
 export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () => void }) {
   const queries = useQueryClient();
@@ -31,7 +32,7 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
     },
     onSuccess: (shown) => {
       if (shown !== null) return setPreview(shown);
-      for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'stacks', 'records');
       return onClose();
     },
   });

@@ -13,6 +13,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { columnConflict } from '../records/columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from '../records/ColumnsEditor';
 import { DocumentPicker } from './DocumentPicker';
+import { refresh } from '../api/queryKeys';
 
 export function NewTableDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
@@ -36,8 +37,8 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
     },
     onSuccess: ({ id }) => {
       upload(files, id);
-      void queries.invalidateQueries({ queryKey: ['stacks'] });
-      void queries.invalidateQueries({ queryKey: ['records', 'tables'] });
+      void refresh(queries, 'stacks');
+      void refresh(queries, ['records', 'tables']);
       void navigate({ to: '/tables/$tableId', params: { tableId: id } });
     },
   });

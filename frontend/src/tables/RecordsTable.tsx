@@ -57,6 +57,7 @@ import { useClipboard } from './useClipboard';
 import { useSelection } from './useSelection';
 import { useTableRows } from './useTableRows';
 import { ViewTabs } from './ViewTabs';
+import { refresh } from '../api/queryKeys';
 
 const MAX_PAGES_SEARCHED = 20;
 const REVIEW = { id: 'table.review', keys: 'r' } as const;
@@ -278,7 +279,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     } catch (error) {
       toast(errorMessage(error), { urgent: true });
     }
-    for (const queryKey of [['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+    void refresh(queries, 'stacks', 'records');
   }
 
   const isFiltered = request.filter !== undefined || request.cells !== undefined || request.state !== undefined;

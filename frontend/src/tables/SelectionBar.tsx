@@ -26,6 +26,7 @@ import { readAgain } from './readAgain';
 import { ExportMenu } from './TableExport';
 import { exportAddress, sortAgain, type TableRequest } from '../records/tableQueries';
 import type { Selection } from './useSelection';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   selection: Selection;
@@ -46,8 +47,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
   const [done, setDone] = useState(0);
 
   const reload = () => {
-    for (const queryKey of [['records'], ['stacks'], ['documents'], ['extractions'], ['extraction']])
-      void queries.invalidateQueries({ queryKey });
+    void refresh(queries, 'records', 'stacks', 'documents', 'extractions', 'extraction');
     void sortAgain(queries);
   };
   /** Act on each row. Return why some failed. */

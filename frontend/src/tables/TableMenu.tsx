@@ -12,6 +12,7 @@ import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   stack: Stack;
@@ -27,8 +28,7 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
   const [asked, setAsked] = useState<'rename' | 'delete' | null>(null);
   const [name, setName] = useState('');
   const params = { path: { stack_id: stack.id } };
-  const renamed = () =>
-    Promise.all([['stacks'], ['records', 'tables']].map((queryKey) => queries.invalidateQueries({ queryKey })));
+  const renamed = () => refresh(queries, 'stacks', ['records', 'tables']);
   const rename = useMutation({
     mutationFn: () => api.PATCH('/api/stacks/{stack_id}', { params, body: { name: name.trim() } }),
     onSuccess: () => {
@@ -40,12 +40,7 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
     mutationFn: () => api.DELETE('/api/stacks/{stack_id}', { params }),
     onSuccess: async () => {
       await navigate({ to: '/tables' });
-      await Promise.all(
-        [
-          ['stacks', 'list'],
-          ['records', 'tables'],
-        ].map((queryKey) => queries.invalidateQueries({ queryKey })),
-      );
+      await refresh(queries, ['stacks', 'list'], ['records', 'tables']);
     },
   });
   return (

@@ -38,6 +38,7 @@ import { TableMenu } from './TableMenu';
 import { tableKey, type TableRequest, tablesQuery } from '../records/tableQueries';
 import { rowsOf, type TableView } from '../records/tableView';
 import { WaitingRows } from './WaitingRows';
+import { refresh } from '../api/queryKeys';
 
 const route = getRouteApi('/tables/$tableId');
 
@@ -197,16 +198,16 @@ function useFill(stack: Stack | null) {
     onSuccess: async (run) => {
       idempotency.current = crypto.randomUUID();
       setStarted(run);
-      await queries.invalidateQueries({ queryKey: ['stacks'] });
+      await refresh(queries, 'stacks');
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });
   const isActive = isRunning(state) || state.phase === 'approval';
-  useEffect(() => onUploaded(() => void queries.invalidateQueries({ queryKey: ['stacks'] })));
+  useEffect(() => onUploaded(() => void refresh(queries, 'stacks')));
   // What was read is in the rows, which load by themselves; what a run did as a whole is not.
   const counts = JSON.stringify(progress);
   useEffect(() => {
-    for (const queryKey of [['records'], ['runs']]) void queries.invalidateQueries({ queryKey });
+    void refresh(queries, 'records', 'runs');
   }, [state.phase, counts, queries]);
   return {
     runId,

@@ -18,6 +18,7 @@ import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { countQuery, savedViewsQuery } from '../records/tableQueries';
 import { parseTableView, rowsOf, type TableView } from '../records/tableView';
+import { refresh } from '../api/queryKeys';
 
 interface Props {
   table: string;
@@ -42,7 +43,7 @@ export function ViewTabs({ table, view, onView }: Props) {
     onSuccess: (made) => {
       setNaming(null);
       setName('');
-      void queries.invalidateQueries({ queryKey: ['records', 'views', table] });
+      void refresh(queries, ['records', 'views', table]);
       if (made !== null) onView({ ...settingsOf(made), view: made.id });
     },
     onError: (error) => toast(errorMessage(error), { urgent: true }),

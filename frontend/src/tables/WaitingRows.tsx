@@ -17,6 +17,7 @@ import { t } from '../shared/i18n';
 import { errorMessage, Notice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { firstRowsQuery } from '../records/tableQueries';
+import { refresh } from '../api/queryKeys';
 
 export function WaitingRows({ stack }: { stack: Stack }) {
   const { id: stackId } = stack;
@@ -69,7 +70,7 @@ function WaitingRowsDialog({ stack, runs, onClose }: { stack: Stack; runs: reado
       return { ...outcome, failed: outcome.failed.map(({ item, error }) => `${nameOf(item)}: ${errorMessage(error)}`) };
     },
     onSuccess: ({ done: approved, failed, left: unsent }) => {
-      for (const queryKey of [['runs'], ['stacks'], ['records']]) void queries.invalidateQueries({ queryKey });
+      void refresh(queries, 'runs', 'stacks', 'records');
       if (failed.length + unsent.length > 0) return;
       toast(t('stacks.rowsApproved', { count: approved.length }));
       onClose();

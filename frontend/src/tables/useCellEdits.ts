@@ -15,6 +15,7 @@ import { toast } from '../components/ui/Toast';
 import { cellStatusText, isRead } from './cellStatus';
 import { cellPath, type GridColumn } from './gridColumns';
 import { type LoadedPage, rowKey } from '../records/tableQueries';
+import { refresh } from '../api/queryKeys';
 
 export interface CellEdit {
   row: ReadRow;
@@ -44,7 +45,7 @@ export function useCellEdits() {
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
       void queries.invalidateQueries({ queryKey: ['records', 'rows'], predicate: isUpdating });
-      void queries.invalidateQueries({ queryKey: ['records', 'totals'] });
+      void refresh(queries, ['records', 'totals']);
     },
     [queries],
   );
