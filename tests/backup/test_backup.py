@@ -196,16 +196,22 @@ async def test_database_without_tables_is_not_backed_up(empty: Settings) -> None
 
 async def test_interrupted_restore_can_be_run_again(service: Service, empty: Settings) -> None:
     content = await backup_of(service.settings)
-    await restored(empty, content)
-    lost = empty.home / "files" / sorted(service.files)[-1]
-    lost.unlink()
-    lost.parent.rmdir()
-    await restored(empty, content)
+    with pytest.raises(Misconfigured):  # it ends within the originals
+        await restored(empty, content[: content.rindex(b"Total: 10.00 EUR")])
+    assert stored_files(empty.home) != service.files
+    assert empty.database_owner_url is not None
+    with psycopg.connect(empty.database_owner_url.get_secret_value(), autocommit=True) as connection:
+        connection.execute("update public.documents set filename = 'loaded'")
+        await restored(empty, content)
+        names = connection.execute("select distinct filename from public.documents").fetchall()
     assert stored_files(empty.home) == service.files
+    assert names == [("loaded",)], "what was loaded was loaded again"
 
 
 async def test_restore_replaces_no_original_and_no_database(service: Service, empty: Settings) -> None:
     content = await backup_of(service.settings)
+    with pytest.raises(Misconfigured, match="empty database"):
+        await restored(service.settings, content)
     with psycopg.connect(service.owner_url, autocommit=True) as connection:
         connection.execute("delete from public.documents where filename = 'a.txt'")
     with pytest.raises(Misconfigured, match="empty database"):
@@ -320,6 +326,15 @@ async def test_embedded_database_moves_to_the_next_version_and_back(memory_path:
     go_back(new)
     with embedded_postgres(old.home, 16) as server:
         assert rows(server.owner_url) == before
+
+
+def test_process_killed_while_it_goes_back_can_be_run_again(memory_path: Path) -> None:
+    settings = Settings(_env_file=None, home=memory_path, postgres_major=18, log_level="error")
+    for folder, version in (("postgres", "18"), ("postgres.back/postgres", "16")):
+        (memory_path / folder / "data").mkdir(parents=True)
+        (memory_path / folder / "data" / "PG_VERSION").write_text(version)
+    assert go_back(settings) == memory_path / "postgres-18"
+    assert data_version(memory_path) == 16 and not (memory_path / "postgres.back").exists()
 
 
 def test_process_killed_while_it_replaces_the_database_leaves_the_new_one(memory_path: Path) -> None:

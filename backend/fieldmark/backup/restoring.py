@@ -28,8 +28,8 @@ async def restore(
 ) -> tuple[Header, End]:
     """Restore a backup into the configured service, which must be empty and stopped, and migrate it to this version.
 
-    If it was interrupted, it can be run again: a database with the backup's documents is kept, and only missing
-    originals are added. Raise Misconfigured or Unavailable.
+    If it was interrupted, it can be run again: the database is kept if it was loaded, and only missing originals are
+    added. Raise Misconfigured or Unavailable.
     """
     with owner_database(settings) as owner, reading(source, identity) as reader:
         await _restore_database(owner, reader)
@@ -43,18 +43,19 @@ async def restore(
             end = finish(reader, found)
         if end.deleted_documents:
             dump.delete_documents(owner.owner_url, end.deleted_documents)
+        dump.end_load(owner.owner_url)
         return reader.header, end
 
 
 async def _restore_database(owner: OwnerDatabase, reader: Reader) -> None:
-    expected = dump.DocumentSet(reader.header.documents, reader.header.documents_sha256)
-    if expected.count and dump.documents_of(owner.owner_url) == expected:
+    backup = f"{reader.header.created_at} {reader.header.documents_sha256}"
+    if dump.is_loaded(owner.owner_url, backup):
         for _ in reader.database():
             pass
     else:
         dump.prepare_load(owner.owner_url, is_embedded=owner.is_embedded, dumped_by=reader.header.postgres_major)
         await owner.migrate()
-        await asyncio.to_thread(dump.load, owner.owner_url, reader.database())
+        await asyncio.to_thread(dump.load, owner.owner_url, reader.database(), backup)
     await owner.migrate()
 
 

@@ -14,6 +14,7 @@ from fieldmark.runtime import owner_database
 from fieldmark.settings import Settings
 
 _UNFINISHED: Final = "postgres.upgrading"
+_BACK: Final = "postgres.back"
 
 
 async def upgrade_postgres(settings: Settings) -> Path | None:
@@ -46,6 +47,7 @@ async def upgrade_postgres(settings: Settings) -> Path | None:
         await new.migrate()
         if dump.documents_of(new.owner_url) != snapshot.documents:
             raise Misconfigured("The new database does not have the same documents. The old one stays in place.")
+        dump.end_load(new.owner_url)
     _check_stopped(home)
     return replace_database(home, unfinished)
 
@@ -56,14 +58,15 @@ def go_back(settings: Settings) -> Path:
     home = settings.home
     finish_upgrade(home)
     version = data_version(home)
-    kept = [folder for folder in sorted(home.glob("postgres-[0-9]*")) if folder.name != f"postgres-{version}"]
-    if version is None or len(kept) != 1:
-        raise Misconfigured(f"There is no single earlier database in {home}, but {len(kept)}.")
+    back = home / _BACK
+    if not (back / "postgres").exists():  # or a process that was killed has moved it there
+        kept = [folder for folder in sorted(home.glob("postgres-[0-9]*")) if folder.name != f"postgres-{version}"]
+        if version is None or len(kept) != 1:
+            raise Misconfigured(f"There is no single earlier database in {home}, but {len(kept)}.")
+        _check_stopped(home)
+        back.mkdir(mode=0o700, exist_ok=True)
+        kept[0].rename(back / "postgres")
     _check_stopped(home)
-    back = home / _UNFINISHED
-    shutil.rmtree(back, ignore_errors=True)
-    back.mkdir(mode=0o700)
-    kept[0].rename(back / "postgres")
     return replace_database(home, back)
 
 

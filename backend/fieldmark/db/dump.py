@@ -52,10 +52,14 @@ limit 1
 _USERS: Final = """
 select count(*) from pg_stat_activity where datname = current_database() and usename = 'fieldmark_app'
 """
-_MARK: Final = "A backup is being restored into this database."
 # PostgreSQL 17.12 gives each column this internal option. Its own pg_dump leaves it out; an older one writes a
 # statement that other servers refuse. No row can look like it: a dump writes line breaks of values as backslash and n.
 _INTERNAL_OPTION: Final = re.compile(rb"(?<=\n)AL(?=TER TABLE ONLY [^;\n]+ SET \(pg_attver=\d+\);\n)")
+# A comment on the database, which outlives its schemas: the backup's name follows once the dump is loaded.
+_RESTORING: Final = "A backup is being restored into this database: "
+_COMMENT: Final = """
+select shobj_description(oid, 'pg_database') from pg_database where datname = current_database()
+"""
 _MAKE_OWNER_POLICIES: Final = f"""
 do $$
 declare
@@ -147,24 +151,25 @@ def missing_documents(owner_url: str, ids: list[str]) -> set[str]:
         return set(ids) - {row[0] for row in kept}
 
 
-def documents_of(owner_url: str) -> DocumentSet | None:
-    """Return the documents of a database, or None if it has no tables of Fieldmark."""
+def documents_of(owner_url: str) -> DocumentSet:
+    """Return the documents of a database."""
     with _connecting(owner_url) as connection:
-        if not _value(connection, _HAS_TABLES):
-            return None
         return _documents(connection)
 
 
 def prepare_load(owner_url: str, *, is_embedded: bool, dumped_by: int) -> None:
     """Mark the database as one to load a dump into: one that is empty, that was marked before, or the embedded one
-    without any organisation. Raise Misconfigured if it is another, in use, or older than version `dumped_by`."""
+    without any organisation. `end_load` removes the mark.
+
+    Raise Misconfigured if it is another, in use, or older than version `dumped_by`.
+    """
     with _connecting(owner_url) as connection:
         major = connection.info.server_version // 10_000
         if _tools(dumped_by) > _tools(major):
             raise Misconfigured(
                 f"The dump is of PostgreSQL {dumped_by}, and this is {major}. Restore it into {dumped_by} or later."
             )
-        if _value(connection, "select obj_description(to_regnamespace('private'), 'pg_namespace')") != _MARK:
+        if not str(_value(connection, _COMMENT)).startswith(_RESTORING):
             if is_embedded:
                 used = _value(connection, "select to_regclass('public.organisations') is not null") and _value(
                     connection, "select exists (select from public.organisations)"
@@ -182,12 +187,22 @@ def prepare_load(owner_url: str, *, is_embedded: bool, dumped_by: int) -> None:
                 )
         if _value(connection, _USERS):
             raise Misconfigured("A Fieldmark process uses this database. Stop it, then restore.")
-        connection.execute(
-            sql.SQL("create schema if not exists private; comment on schema private is {}").format(_MARK)
-        )
+        _set_comment(connection, _RESTORING)
 
 
-def load(owner_url: str, chunks: Iterator[bytes]) -> None:
+def is_loaded(owner_url: str, backup: str) -> bool:
+    """Return whether the database of this backup is loaded, and `end_load` was not called yet."""
+    with _connecting(owner_url) as connection:
+        return _value(connection, _COMMENT) == _RESTORING + backup
+
+
+def end_load(owner_url: str) -> None:
+    """Remove the mark: from now on the database is one in use."""
+    with _connecting(owner_url) as connection:
+        _set_comment(connection, None)
+
+
+def load(owner_url: str, chunks: Iterator[bytes], backup: str = "") -> None:
     """Load a dump in one transaction, in place of the schemas that `migrate` has just made (which also made the roles).
 
     `migrate` must follow. Raise Misconfigured if Postgres refuses the dump; then nothing was loaded.
@@ -210,6 +225,7 @@ def load(owner_url: str, chunks: Iterator[bytes]) -> None:
         connection.execute(_MAKE_OWNER_POLICIES)
         # So that the next migration makes again what belongs to the owner's role, such as default privileges.
         connection.execute(sql.SQL("comment on schema auth is {}").format(f"{SHIM_COMMENT}restored"))
+        _set_comment(connection, _RESTORING + backup)
 
 
 def check_dump(chunks: Iterator[bytes]) -> None:
@@ -314,6 +330,11 @@ def _documents(connection: _Connection) -> DocumentSet:
     row = connection.execute(_DOCUMENTS).fetchone()
     assert row is not None
     return DocumentSet(*row)
+
+
+def _set_comment(connection: _Connection, text: str | None) -> None:
+    name = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL("comment on database {} is {}").format(name, text))
 
 
 def _value(connection: _Connection, query: str) -> Any:
