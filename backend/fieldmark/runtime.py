@@ -179,16 +179,9 @@ def owner_database(settings: Settings) -> Generator[OwnerDatabase]:
 
 
 async def administration_as_owner(settings: Settings, limit: int) -> dict[str, Any]:
-    """Return organisations, limits, queue and spending. Logs in like `migrate_as_owner`. Raise Misconfigured,
-    Unavailable."""
-    if settings.embedded_database and settings.database_owner_url is None:
-        deny_memory_access()
-        set_user_range(settings.process_user_ids)
-        with embedded_postgres(settings.home, settings.postgres_major) as embedded:
-            return await administration(embedded.owner_url, limit)
-    named = settings.database_owner_url or settings.database_url
-    assert named is not None
-    return await administration(named.get_secret_value(), limit)
+    """Return organisations, limits, queue and spending. Raise Misconfigured, Unavailable."""
+    with owner_database(settings) as owner:
+        return await administration(owner.owner_url, limit)
 
 
 async def _migrate(settings: Settings, owner_url: str, app_password: str | None) -> list[str]:

@@ -218,3 +218,15 @@ def test_an_account_with_many_organisations_is_deleted_at_once(owner: psycopg.Co
         act_as(owner, founder, "select create_organisation(%s)", str(number))
     assert len(act_as(owner, founder, "select delete_account()")["organisations"]) == 26
     assert owner.execute("select from memberships where user_id = %s", [founder]).rowcount == 0
+
+
+def test_rows_of_an_organisation_are_counted_without_reading_those_of_others(
+    owner: psycopg.Connection, sample: Sample
+) -> None:
+    scans = "select relname, seq_scan from pg_stat_xact_user_tables"
+    with owner.transaction():
+        owner.execute("set local enable_seqscan = off")  # then only a table that no index serves is read whole
+        before = dict(owner.execute(scans.encode()).fetchall())
+        owner.execute("select private.count_rows_of_organisation(%s, %s)", [sample.org, NUMBER])
+        after = dict(owner.execute(scans.encode()).fetchall())
+    assert {table for table, count in after.items() if count > before.get(table, 0)} == {"search_chunks"}

@@ -177,9 +177,13 @@ async def export_account(person: ThePerson, runtime: TheRuntime) -> StreamingRes
     organisation, and in it JSON lines for each table. What an agent or another member wrote about you in a text is not
     found."""
     await service.scope_of_user(runtime.database, person.user_id)
+    scopes: list[Scope] = []
+    before: str | None = None
     async with runtime.database.as_user_without_org(person.user_id) as conn:
-        page = await organisations.list_of_user(conn, person.user_id, limit=200)
-    scopes = [Scope(person.user_id, one.id) for one in page.items]
+        while not scopes or before is not None:
+            page = await organisations.list_of_user(conn, person.user_id, limit=200, before=before)
+            scopes += [Scope(person.user_id, one.id) for one in page.items]
+            before = page.next
     return _zip_response(person_archive(runtime.database, scopes), "fieldmark-account.zip")
 
 

@@ -34,15 +34,16 @@ async def delete_organisation(client: Client, target: Target, org_id: UUID, *, y
         await client.send("DELETE", path)
     async with client.working():
         report = await _wait_for_report(client, f"{path}/deletion")
-    if print_json(target, report):
-        return
-    found: dict[str, int] = report["rows_found"] or {}
-    show_lines([*((table, count) for table, count in found.items()), ("files", report["files_deleted"])], "")
+    is_json = print_json(target, report)
+    if not is_json:
+        found: dict[str, int] = report["rows_found"] or {}
+        show_lines([*found.items(), ("files", report["files_deleted"])], "")
     if report["finished_at"] is None or report["files_left"]:
         exit_with("It is still being deleted. Run the same command again for the report.", FAILED)
     if report["rows_left"]:
         exit_with(f"Some rows are left: {report['rows_left']}.", FAILED)
-    steps().print(f"Organisation {org_id} is deleted. No row and no file is left.")
+    if not is_json:
+        steps().print(f"Organisation {org_id} is deleted. No row and no file is left.")
 
 
 async def delete_account(client: Client, target: Target, user_id: UUID, *, yes: bool) -> None:

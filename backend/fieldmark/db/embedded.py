@@ -153,12 +153,17 @@ def replace_database(home: Path, other: Path) -> Path:
 def finish_upgrade(home: Path) -> None:
     """Finish `replace_database` if the process that called it was killed. Any number of processes may call it."""
     upgraded = home / _UPGRADED
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # another process is doing the same, or no folder
-        if (upgraded / "postgres").exists():
-            if (old := data_version(home)) is not None:
-                (home / "postgres").rename(home / f"postgres-{old}")
-            (upgraded / "postgres").rename(home / "postgres")
-        upgraded.rmdir()
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # there is none, or no longer
+        lock = os.open(upgraded, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be doing the same
+            if (upgraded / "postgres").exists():
+                if (old := data_version(home)) is not None:
+                    (home / "postgres").rename(home / f"postgres-{old}")
+                (upgraded / "postgres").rename(home / "postgres")
+            upgraded.rmdir()
+        finally:
+            os.close(lock)
 
 
 class _Cluster:
