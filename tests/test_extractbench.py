@@ -34,6 +34,10 @@ def test_prediction_has_a_citation_for_each_line_of_a_value_and_one_for_the_whol
     boxes = {path: [one["bbox"] for one in output["field_citations"] if one["field_path"] == path] for path in fields}
     assert {path: len(some) for path, some in boxes.items()} == {"name": 3, "total": 1, "note": 0, "vat": 0}
     first, second, whole = boxes["name"]
+    lines = [
+        [x0, y0, round(x1 - x0, 5), round(y1 - y0, 5)] for x0, y0, x1, y1 in extraction["evidence"]["name"]["boxes"]
+    ]
+    assert [first, second] == lines  # x, y, width, height in fractions of the page
     assert whole[:2] == [min(first[0], second[0]), first[1]]
     assert round(whole[1] + whole[3], 5) == round(second[1] + second[3], 5)
     assert {one["page"] for one in output["field_citations"]} == {1}
