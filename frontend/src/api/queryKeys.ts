@@ -17,6 +17,7 @@ export type Subject =
   | 'known fields'
   | 'locations'
   | 'me'
+  | 'missing_rows'
   | 'models'
   | 'organisation'
   | 'overview'
