@@ -122,12 +122,11 @@ create policy "members start runs of their own, and the service their parts" on 
 -- (Without it, nothing.)
 create function private.with_second_reading(p_input jsonb, p_extraction_id uuid, p_org public.organisations) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select p_input || jsonb_build_object('second_reading', mode) from (select coalesce(
+  select case when mode in ('unsure', 'all') then p_input || jsonb_build_object('second_reading', mode) else p_input end
+  from (select coalesce(
     p_input ->> 'second_reading',
     (select e.schema::jsonb #>> '{x-fieldmark,second_reading}' from public.extractions as e where e.id = p_extraction_id),
     p_org.second_reading) as mode) as said
-  where mode in ('unsure', 'all')
-  union all select p_input limit 1
 $$;
 
 -- Fills in a new run's columns and rejects a run that matches no task.

@@ -142,6 +142,7 @@ async def test_every_row_and_byte_survives_a_move_to_a_bound_owner_and_to_an_emb
     service = await stopped_service(extract=True)
     before = rows(service.owner_url)
     assert before["public.documents"][0] == len(TEXTS) and before["public.fields"][0] > 0
+    (service.settings.home / "keys" / ".tokens.unfinished").write_bytes(b"of an interrupted restore")
     with embedded_postgres(memory_path / "other", postgres_major) as server:
         with psycopg.connect(server.owner_url, autocommit=True) as superuser:
             superuser.execute("create role keeper login createrole createdb password 'keeper'")

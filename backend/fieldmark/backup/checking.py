@@ -17,7 +17,7 @@ _READ_BYTES: Final = 1 << 20
 
 def check_backup(source: io.BufferedReader, identity: Path | None) -> tuple[Header, End]:
     """Return what a backup says of itself. Raise Misconfigured if it is damaged or not complete."""
-    with reading(source, identity) as reader, tempfile.TemporaryFile("w+") as found:
+    with reading(source, identity) as reader, tempfile.TemporaryFile("w+", encoding="utf-8") as found:
         dump.check_dump(reader.database())
         for _ in reader.signing_keys():
             pass

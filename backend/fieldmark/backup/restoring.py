@@ -35,7 +35,7 @@ async def restore(
         await _restore_database(owner, reader)
         _restore_keys(settings.home / "keys", reader)
         files = files_for(settings)
-        with tempfile.TemporaryFile("w+") as found:
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as found:
             for number, (path, content) in enumerate(reader.originals(), 1):
                 found.write(f"{await _restore_original(files, path, content)} {path}\n")
                 if number % _SHOW_EVERY == 0:

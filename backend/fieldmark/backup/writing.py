@@ -42,7 +42,7 @@ async def back_up(
     """
     with (
         owner_database(settings) as owner,
-        tempfile.TemporaryFile("w+") as listed,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as listed,
         tempfile.TemporaryFile("w+b") as sums,
         writing(target, recipients) as writer,
     ):
@@ -95,7 +95,8 @@ def _write_database(writer: Writer, snapshot: dump.Snapshot) -> None:
 def _write_keys(writer: Writer, settings: Settings) -> None:
     folder = settings.home / "keys"
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if file.is_file() and not file.is_symlink():
+        # One that begins with a dot is what an interrupted restore left.
+        if file.is_file() and not file.is_symlink() and not file.name.startswith("."):
             writer.add_bytes(f"{archive.KEYS}{file.name}", file.read_bytes())
 
 
