@@ -92,5 +92,5 @@ page-packages:
 
 # Write the hashed pins of what ships, and of what tests it, anew.
 pin:
-    uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q --upgrade -o constraints.txt
+    uv pip compile pyproject.toml --universal --python-version 3.11 --extra encryption --generate-hashes --no-emit-index-url --no-header --no-annotate -q --upgrade -o constraints.txt
     uv pip compile pyproject.toml --universal --python-version 3.11 --extra test --extra lint --extra bench --extra browser --extra vectors --extra parquet -c constraints.txt --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o constraints-dev.txt
