@@ -66,6 +66,9 @@ async def test_without_a_terminal_the_call_waits_for_a_later_decision(commands):
         last = await decider.run("approve", run_id, stdin="a\n")
         assert last.code == 4 and "scope_missing" not in last.err
         assert "nothing → 2" in last.err and fieldmark.fields() == {"total": 11, "number": "2"}
+        # It lists its own runs, or those of everyone.
+        assert run_id not in (await decider.run("runs")).out
+        assert run_id in (await decider.run("runs", "--everyone")).out
 
         assert (await fieldmark.run("approve", run_id)).code == 1
         assert (await fieldmark.run("runs", "--status", "awaiting_approval")).out == ""

@@ -37,10 +37,11 @@ class DecisionOptions:
 def runs(
     target: Target,
     status: Annotated[RunStatus | None, typer.Option(help="Only runs with this status.")] = None,
+    everyone: Annotated[bool, typer.Option("--everyone", help="Also runs of other members and of keys.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 20,
 ) -> None:
-    """List runs, newest first, with the calls they wait for."""
-    found, is_more, names = run_with_client(target, lambda client: _list(client, status, limit))
+    """List your runs, newest first, with the calls they wait for."""
+    found, is_more, names = run_with_client(target, lambda client: _list(client, status, limit, everyone=everyone))
     say_if_more(found, is_more)
     if print_json(target, found):
         return
@@ -55,7 +56,8 @@ def runs(
         )
         for one in found
     )
-    show_lines(rows, "No matching runs." if status else "No runs.")
+    everyone_hint = "" if everyone else " Add --everyone for those of other members and of keys."
+    show_lines(rows, ("No matching runs." if status else "No runs.") + everyone_hint)
 
 
 @command()
@@ -97,10 +99,10 @@ def cancel(target: Target, run_id: RunId) -> None:
 
 
 async def _list(
-    client: Client, status: RunStatus | None, limit: int
+    client: Client, status: RunStatus | None, limit: int, *, everyone: bool
 ) -> tuple[list[dict[str, Any]], bool, dict[str, str]]:
     """Return runs, whether there are more, and their documents' names."""
-    found, is_more = await fetch_items(client, "/api/runs", limit, {"status": status})
+    found, is_more = await fetch_items(client, "/api/runs", limit, {"status": status, "everyone": everyone})
     # Not a part of the list: a key that only decides does not see documents.
     return found, is_more, await client.filenames({one["document_id"] for one in found if one["document_id"]})
 
