@@ -30,7 +30,7 @@ _REACH: Final = 1.6  # rows, from one to the next
 _SAME_LINE: Final = 0.45  # of the height of a word
 _SELECTION: Final = 0.25  # of the rows: if more lines are left out, the list is a selection of them
 _NUMBER = re.compile(
-    r"[(+\-−<]*[^\w\s]{0,2}\s?[A-Z]{0,3}\s?[+\-−]?\d[\d.,'’ \u00a0]*\s?[)>%\-]?\s?[^\w\s]{0,2}[A-Z]{0,3}"
+    r"[(+\-−<]{0,3}[^\w\s]{0,2}\s?[A-Z]{0,3}\s?[+\-−]?\d[\d.,'’ \u00a0]{0,40}\s?[)>%\-]?\s?[^\w\s]{0,2}[A-Z]{0,3}"
 )
 _DAY = re.compile(r"\d{1,4}\.\d{1,2}\.\d{1,4}")
 _CENTS = re.compile(r"[.,]\d\d(?!\d)")

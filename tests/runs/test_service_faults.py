@@ -103,6 +103,7 @@ async def test_temporary_service_fault_is_retried_permanent_one_ends_the_run(cas
         assert [set(event) for event in finished.events[1:-1]] == [{"type", "retry", "code", "wait_s"}] * 3
 
 
+@pytest.mark.real_cli("what it stores of a conversation whose next request failed")
 async def test_background_run_waits_while_the_model_is_down_and_then_continues(case):
     run_id = await case.queue_run(background=True)
     with pytest.raises(ModelServiceDown):
@@ -110,10 +111,10 @@ async def test_background_run_waits_while_the_model_is_down_and_then_continues(c
     state, last = case.state(run_id), case.events(run_id)[-1]
     assert (state["status"], state["consecutive_failures"]) == ("running", 0)
     assert (last["type"], last["code"], last["wait_s"]) == ("retry", "busy", MODEL_WAIT_SECONDS)
-    finished = assert_consistent(
-        await case.execute_run(Script([[UPDATE], repeat_forever([text("Done.")])]), run_id=run_id)
-    )
+    # The conversation goes on after the call.
+    finished = assert_consistent(await case.execute_run(Script([repeat_forever([text("Done.")])]), run_id=run_id))
     assert (finished.state["status"], case.extraction()["extracted_fields"]) == ("completed", {"total": 1})
+    assert "tool_result" in str(finished.requests[0]["messages"])
     assert [entry["status"] for entry in finished.ledger] == ["done"]
 
 
