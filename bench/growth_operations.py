@@ -171,6 +171,16 @@ async def read_everything(side: Side, round_number: int) -> AsyncGenerator[str]:
         ("GET /api/runs/{run_id}/events", f"/api/runs/{run}/events", {}),
         ("GET /api/usage", "/api/usage", {}),
         (f"GET /api/usage of a year{LARGER}", "/api/usage", year),
+        ("GET /api/inbox", "/api/inbox", {}),
+        ("GET /api/inbox by value", "/api/inbox", {"kind": "value", "order": "value"}),
+        (f"GET /api/overview{LARGER}", "/api/overview", {}),
+        (f"GET /api/overview/work{LARGER}", "/api/overview/work", {}),
+        ("GET /api/changes", "/api/changes", {}),
+        ("GET /api/documents/{document_id}/discussion", f"/api/documents/{document}/discussion", {}),
+        ("GET /api/extractions/{extraction_id}/answers", f"/api/extractions/{extraction}/answers", {"path": "field_1"}),
+        ("GET /api/extractions/{extraction_id}/missing_rows", f"/api/extractions/{extraction}/missing_rows", {}),
+        ("GET /api/sources", "/api/sources", {}),
+        ("GET /api/webhooks", "/api/webhooks", {}),
         ("GET /api/agent/tools", "/api/agent/tools", {}),
         ("GET /readyz", "/readyz", {}),
         ("GET /healthz", "/healthz", {}),
@@ -184,7 +194,9 @@ async def read_everything(side: Side, round_number: int) -> AsyncGenerator[str]:
 LARGER = ", a larger answer"
 """Ends the names of what reads more the more there is: a year of a small organisation has fewer days in it, and a count
 of all documents looks at each."""
-LARGER_FUNCTIONS = frozenset({"document_filters.count", "documents.count_documents", "field_queries.run"})
+LARGER_FUNCTIONS = frozenset(
+    {"document_filters.count", "documents.count_documents", "field_queries.run", "inbox.count_questions"}
+)
 
 
 async def deep_pages(side: Side, round_number: int) -> AsyncGenerator[str]:

@@ -72,7 +72,8 @@ class CountedKind(StrEnum):
 
 
 class DocumentOrder(StrEnum):
-    """What a list of documents is sorted by. REVIEW is what a person's next look is worth."""
+    """What a list of documents is sorted by. REVIEW is what a person's next look is worth, of the newest
+    1,000 documents."""
 
     ADDED = "added"
     NAME = "name"

@@ -75,6 +75,9 @@ _ORDERS: Mapping[DocumentOrder, LiteralString] = {
         from private.current_by_schema as e join public.fields as f on f.extraction_id = e.id
         where e.document_id = documents.id and f.status in ('needs_review', 'unclear'))""",
 }
+_MOST_BY_REVIEW = 1000
+"""The newest documents, of which the order REVIEW is computed."""
+
 # How an index finds the documents at a stage. (With `in`, the planner may read all documents in order.)
 _AT_STAGE: Mapping[DocumentStage, LiteralString] = {
     DocumentStage.PROCESSING: "status = 'reading'",
@@ -390,9 +393,14 @@ async def list_documents(
     if sort is not None:
         by_offset = OffsetPageRequest(limit, before)
         direction: LiteralString = "desc nulls last" if descending else "asc nulls last"
-        query: LiteralString = f"""select {_COLUMNS} from {_table(filters)} where {" and ".join(filters.conditions())}
+        found: LiteralString = f"{_table(filters)} where {' and '.join(filters.conditions())}"
+        if sort is DocumentOrder.REVIEW:
+            found = f"""(
+                select documents.* from {found} order by created_at desc, id desc limit %(newest)s) as documents"""
+        query: LiteralString = f"""select {_COLUMNS} from {found}
             order by {_ORDERS[sort]} {direction}, created_at desc, id desc limit %(limit)s offset %(offset)s"""
-        return by_offset.page(await fetch_all(conn, DocumentRow, query, given | by_offset.parameters()))
+        parameters = {**given, **by_offset.parameters(), "newest": _MOST_BY_REVIEW}
+        return by_offset.page(await fetch_all(conn, DocumentRow, query, parameters))
     request = PageRequest("documents", limit, before)
     sort_columns: LiteralString = "created_at, id" if filters.tag_id is None else "tagged_at, document_id"
     where: list[LiteralString] = [
