@@ -3,7 +3,7 @@
  * `api` is typed by our own OpenAPI (`description.d.ts`, generated). It holds only types, so the page can be built without
  * it. A response that is not OK is thrown as `ApiError`. */
 
-import createClient, { type Middleware } from 'openapi-fetch';
+import createClient, { type FetchResponse, type Middleware, type RequestBodyOption } from 'openapi-fetch';
 import { session } from '../session/session';
 import { codeText } from '../shared/codeText';
 import { t } from '../shared/i18n';
@@ -88,13 +88,40 @@ export async function apiErrorOf(response: Response, sent: string | null): Promi
   return error;
 }
 
-export const api = createClient<paths>({ baseUrl: serviceAddress });
-api.use(middleware);
+/** The client that returns whole responses, with their headers. */
+export const client = createClient<paths>({ baseUrl: serviceAddress });
+client.use(middleware);
 
-/** Return the body of a successful response. (Errors are thrown before.) */
-export async function dataOf<T>(response: Promise<{ data?: T }>): Promise<NonNullable<T>> {
-  return (await response).data as NonNullable<T>;
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
+type PathOf<M extends Method> = {
+  [Path in keyof paths]: paths[Path][M] extends { responses: unknown } ? Path : never;
+}[keyof paths];
+/** The parameters (`path`, `query`, `header`), the body, and a signal that ends the request. */
+type Call<Operation> = (Operation extends { parameters: infer Parameters } ? Parameters : never) &
+  RequestBodyOption<Operation> & { signal?: AbortSignal };
+type Data<Operation extends Record<string, unknown>> = NonNullable<
+  FetchResponse<Operation, unknown, 'application/json'>['data']
+>;
+
+function caller<M extends Method>(method: M) {
+  return async <Path extends PathOf<M>, Operation extends paths[Path][M] & Record<string, unknown>>(
+    path: Path,
+    ...[call]: Partial<Call<Operation>> extends Call<Operation> ? [call?: Call<Operation>] : [call: Call<Operation>]
+  ): Promise<Data<Operation>> => {
+    const { body, signal, ...params } = call ?? ({} as Call<Operation>);
+    const { data } = await client.request(method, path as never, { params, body, signal } as never);
+    return data as Data<Operation>;
+  };
 }
+
+/** The calls of the API: each returns the body of a successful response. (Errors are thrown.) */
+export const api = {
+  get: caller('get'),
+  post: caller('post'),
+  put: caller('put'),
+  patch: caller('patch'),
+  delete: caller('delete'),
+};
 
 interface FileRequest {
   signal?: AbortSignal | undefined;

@@ -2,7 +2,7 @@
 
 import { follow, type FollowedService, type FollowOptions, type NumberedEvent } from '@fieldmark/following';
 import { session } from '../session/session';
-import { dataOf, api, credentials, ApiError, apiErrorOf } from './client';
+import { api, credentials, ApiError, apiErrorOf } from './client';
 import type { components } from './description';
 import type { RunEvent, WaitingCall } from './types';
 import { basePath } from '../shared/serviceAddress';
@@ -26,25 +26,21 @@ type RequestFor<T> = Partial<T> & { document_id: string };
 /** Start an extraction and return the run's id. A retry with the same `key` returns the same run. */
 export async function startExtraction(request: RequestFor<ExtractRequest>, key: string): Promise<string> {
   const body = { ...request, wait: false } as ExtractRequest;
-  const started = await dataOf(
-    api.POST('/api/agent/extract', { body, params: { header: { 'idempotency-key': key } } }),
-  );
+  const started = await api.post('/api/agent/extract', { body, header: { 'idempotency-key': key } });
   return (started as { run_id: string }).run_id;
 }
 
 /** Start a run that corrects an extraction as described in `message`. Return its id. */
 export async function startCorrection(extractionId: string, message: string, key: string): Promise<string> {
   const body = { extraction_id: extractionId, message, wait: false } as components['schemas']['CorrectRequest'];
-  const started = await dataOf(
-    api.POST('/api/agent/correct', { body, params: { header: { 'idempotency-key': key } } }),
-  );
+  const started = await api.post('/api/agent/correct', { body, header: { 'idempotency-key': key } });
   return (started as { run_id: string }).run_id;
 }
 
 /** Ask the library agent a question. */
 export async function startQuestion(question: Question, key: string): Promise<{ runId: string; threadId: string }> {
   const body = { ...question, wait: false } as components['schemas']['AskRequest'];
-  const started = await dataOf(api.POST('/api/agent/ask', { body, params: { header: { 'idempotency-key': key } } }));
+  const started = await api.post('/api/agent/ask', { body, header: { 'idempotency-key': key } });
   const { run_id: runId, thread_id: threadId } = started as { run_id: string; thread_id: string };
   return { runId, threadId };
 }
@@ -52,7 +48,7 @@ export async function startQuestion(question: Question, key: string): Promise<{ 
 /** Send a message to the document agent. */
 export async function startTurn(message: ChatMessage, key: string): Promise<{ threadId: string }> {
   const body = { ...message, wait: false } as unknown as components['schemas']['ChatRequest'];
-  const started = await dataOf(api.POST('/api/agent/chat', { body, params: { header: { 'idempotency-key': key } } }));
+  const started = await api.post('/api/agent/chat', { body, header: { 'idempotency-key': key } });
   return { threadId: (started as { thread_id: string }).thread_id };
 }
 
@@ -65,7 +61,7 @@ export async function startFill(stackId: string, key: string, options: FillOptio
     ...others,
     ...(limit != null && { max_cost_usd: limit }),
   } as components['schemas']['StackRequest'];
-  const started = await dataOf(api.POST('/api/agent/stack', { body, params: { header: { 'idempotency-key': key } } }));
+  const started = await api.post('/api/agent/stack', { body, header: { 'idempotency-key': key } });
   return (started as { run_id: string }).run_id;
 }
 
@@ -78,9 +74,7 @@ export interface FillOptions {
 /** Start a run that changes the table of a stack as described in `message`. Return its id. */
 export async function startStackCorrection(stackId: string, message: string, key: string): Promise<string> {
   const body = { stack_id: stackId, message, wait: false } as components['schemas']['StackCorrectRequest'];
-  const started = await dataOf(
-    api.POST('/api/agent/stack_correct', { body, params: { header: { 'idempotency-key': key } } }),
-  );
+  const started = await api.post('/api/agent/stack_correct', { body, header: { 'idempotency-key': key } });
   return (started as { run_id: string }).run_id;
 }
 
@@ -91,11 +85,11 @@ export async function startProposal(documentId: string, key: string, model?: str
     wait: false,
     ...(model !== undefined && { model }),
   } as components['schemas']['AutoCreateRequest'];
-  await dataOf(api.POST('/api/agent/auto_create', { body, params: { header: { 'idempotency-key': key } } }));
+  await api.post('/api/agent/auto_create', { body, header: { 'idempotency-key': key } });
 }
 
 export async function cancelRun(runId: string): Promise<void> {
-  await api.POST('/api/runs/{run_id}/cancel', { params: { path: { run_id: runId } } });
+  await api.post('/api/runs/{run_id}/cancel', { path: { run_id: runId } });
 }
 
 const service: FollowedService<WaitingCall> = {
@@ -111,9 +105,9 @@ const service: FollowedService<WaitingCall> = {
     if (!response.ok || response.body === null) throw await apiErrorOf(response, headers.Authorization ?? null);
     return response.body;
   },
-  look: (runId) => dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } } })),
+  look: (runId) => api.get('/api/runs/{run_id}', { path: { run_id: runId } }),
   decide: (runId, callId, decision) =>
-    api.POST('/api/agent/approve', {
+    api.post('/api/agent/approve', {
       body: { run_id: runId, approvals: [{ call_id: callId, ...decision }], wait: false } as never,
     }),
   isFinal: (error, deciding) =>

@@ -2,7 +2,7 @@
 
 import type { QueryClient } from '@tanstack/react-query';
 import { session } from '../session/session';
-import { api } from './client';
+import { client } from './client';
 import { refresh } from './queryKeys';
 
 const EVERY_MS = 1500;
@@ -19,7 +19,7 @@ export function followUpdates(queries: QueryClient): void {
     if (document.hidden || session.get().token === null) return EVERY_MS;
     const from = new Date(since ?? Date.now()).toISOString();
     const query = { changed_since: from, limit: since === null ? 1 : 200 };
-    const { data, response } = await api.GET('/api/extractions', { params: { query } });
+    const { data, response } = await client.GET('/api/extractions', { params: { query } });
     const isFirst = since === null;
     const now = Date.parse(response.headers.get('Date') ?? ''); // a proxy may remove it
     since = (Number.isNaN(now) ? Date.now() : now) - OVERLAP_MS;

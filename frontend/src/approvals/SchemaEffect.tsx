@@ -1,7 +1,7 @@
 /** Which prompts and how many extractions use a schema, shown before its change is approved. */
 
 import { useQuery } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { components } from '../api/description';
 import { formatEstimate, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -14,13 +14,9 @@ export function SchemaEffect({ runId, call }: { runId: string; call: PendingCall
     queryFn: async ({ signal }) => {
       const revid = typeof named === 'string' ? named : await revidOfConversation(runId, signal);
       if (revid === undefined) return null;
-      const version = await dataOf(
-        api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal }),
-      );
+      const version = await api.get('/api/schema_versions/{schema_revid}', { path: { schema_revid: revid }, signal });
       const body = { schema } as never;
-      return dataOf(
-        api.POST('/api/schemas/{schema_id}/changes', { params: { path: { schema_id: version.id } }, body, signal }),
-      );
+      return api.post('/api/schemas/{schema_id}/changes', { path: { schema_id: version.id }, body, signal });
     },
     // An invalid schema is refused when it is approved.
     enabled: typeof schema === 'object',
@@ -76,9 +72,9 @@ function EffectOnExtractions({ data }: { data: components['schemas']['SchemaChan
 
 /** Return the schema version of the conversation, which a call without one refers to. */
 async function revidOfConversation(runId: string, signal: AbortSignal): Promise<string | undefined> {
-  const run = await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }));
+  const run = await api.get('/api/runs/{run_id}', { path: { run_id: runId }, signal });
   if (run.thread_id === null) return undefined;
   const params = { path: { thread_id: run.thread_id }, query: { limit: 1 } };
-  const { working_state: state } = await dataOf(api.GET('/api/threads/{thread_id}', { params, signal }));
+  const { working_state: state } = await api.get('/api/threads/{thread_id}', { ...params, signal });
   return typeof state.schema_revid === 'string' ? state.schema_revid : undefined;
 }

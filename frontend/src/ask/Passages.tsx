@@ -2,7 +2,7 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Search } from 'lucide-react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { SearchHit } from '../api/types';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
@@ -26,7 +26,7 @@ const passagesQuery = (q: string, { stack, tag, name }: AskFilters) =>
         ...(tag !== undefined && { tag: [tag] }),
         ...(name !== undefined && { filename: name }),
       };
-      return dataOf(api.GET('/api/search', { params: { query }, signal }));
+      return api.get('/api/search', { query, signal });
     },
     staleTime: 0,
   });

@@ -31,8 +31,7 @@ export function ThreadList({ threads, chosen, onOpen, onNew, onGone, className }
   const personName = usePersonName();
   const [deleting, setDeleting] = useState<ThreadSummary | null>(null);
   const remove = useMutation({
-    mutationFn: (threadId: string) =>
-      api.DELETE('/api/threads/{thread_id}', { params: { path: { thread_id: threadId } } }),
+    mutationFn: (threadId: string) => api.delete('/api/threads/{thread_id}', { path: { thread_id: threadId } }),
     onSuccess: (_, threadId) => {
       if (threadId === chosen) onGone();
       return refresh(queries, 'threads');

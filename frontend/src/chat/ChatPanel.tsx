@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { waitingQuery } from '../run/approvalQueries';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
@@ -45,13 +45,12 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
   const isWaiting = useAwaitsApproval(threadId);
   const path = { thread_id: threadId ?? '' };
   const share = useMutation({
-    mutationFn: (shared: boolean) =>
-      dataOf(api.PATCH('/api/threads/{thread_id}', { params: { path }, body: { shared } })),
+    mutationFn: (shared: boolean) => api.patch('/api/threads/{thread_id}', { path, body: { shared } }),
     onSuccess: renewed,
     onError: wrong,
   });
   const remove = useMutation({
-    mutationFn: () => api.DELETE('/api/threads/{thread_id}', { params: { path } }),
+    mutationFn: () => api.delete('/api/threads/{thread_id}', { path }),
     onSuccess: () => {
       onReplace(undefined);
       return renewed();

@@ -1,7 +1,7 @@
 /** Queries of the chat about a document. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Thread } from '../api/types';
 import { formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -16,16 +16,14 @@ export const suggestionsQuery = (documentId: string, word: string) =>
     queryFn: async ({ signal }): Promise<Mention[]> => {
       const query = { limit: FEW, ...(word !== '' && { name_contains: word }) };
       const [schemas, prompts, tags, documents, extractions] = await Promise.all([
-        dataOf(api.GET('/api/schemas', { params: { query }, signal })),
-        dataOf(api.GET('/api/prompts', { params: { query }, signal })),
-        dataOf(api.GET('/api/tags', { params: { query }, signal })),
-        dataOf(
-          api.GET('/api/documents', {
-            params: { query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) } },
-            signal,
-          }),
-        ),
-        dataOf(api.GET('/api/extractions', { params: { query: { limit: FEW, document_id: documentId } }, signal })),
+        api.get('/api/schemas', { query, signal }),
+        api.get('/api/prompts', { query, signal }),
+        api.get('/api/tags', { query, signal }),
+        api.get('/api/documents', {
+          query: { limit: FEW, status: 'ready' as const, ...(word !== '' && { filename: word }) },
+          signal,
+        }),
+        api.get('/api/extractions', { query: { limit: FEW, document_id: documentId }, signal }),
       ]);
       const named = extractions.items.map((one) => ({
         id: one.id,
@@ -64,7 +62,7 @@ export const suggestionsQuery = (documentId: string, word: string) =>
  * the organisation's settings invalidates both. */
 export const chatToolsQuery = queryOptions({
   queryKey: ['me', 'tools of the document agent'],
-  queryFn: ({ signal }) => dataOf(api.GET('/api/agent/tools', { params: { query: { agent: 'document' } }, signal })),
+  queryFn: ({ signal }) => api.get('/api/agent/tools', { query: { agent: 'document' }, signal }),
 });
 
 export interface WorkingState {
@@ -78,23 +76,13 @@ export const workingStateQuery = (threadId: string) =>
     queryKey: ['thread state', threadId],
     queryFn: async ({ signal }): Promise<WorkingState> => {
       const params = { path: { thread_id: threadId }, query: { limit: 1 } };
-      const { working_state: ids } = (await dataOf(api.GET('/api/threads/{thread_id}', { params, signal }))) as Thread;
+      const { working_state: ids } = (await api.get('/api/threads/{thread_id}', { ...params, signal })) as Thread;
       const [schema, prompt] = await Promise.all([
         typeof ids.schema_revid === 'string'
-          ? dataOf(
-              api.GET('/api/schema_versions/{schema_revid}', {
-                params: { path: { schema_revid: ids.schema_revid } },
-                signal,
-              }),
-            )
+          ? api.get('/api/schema_versions/{schema_revid}', { path: { schema_revid: ids.schema_revid }, signal })
           : undefined,
         typeof ids.prompt_revid === 'string'
-          ? dataOf(
-              api.GET('/api/prompt_versions/{prompt_revid}', {
-                params: { path: { prompt_revid: ids.prompt_revid } },
-                signal,
-              }),
-            )
+          ? api.get('/api/prompt_versions/{prompt_revid}', { path: { prompt_revid: ids.prompt_revid }, signal })
           : undefined,
       ]);
       const label = (version: { name: string; number: number; deleted: boolean }) =>

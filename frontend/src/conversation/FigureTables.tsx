@@ -3,7 +3,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { Copy, Table2 } from 'lucide-react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { FigureTable } from '../api/types';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Button, buttonClass } from '../components/ui/Button';
@@ -32,7 +32,7 @@ const tableOfQuery = (documents: readonly string[]) =>
     queryKey: ['documents', 'table of', documents],
     queryFn: async ({ signal }) => {
       const query = { document_id: [...documents], details: true, limit: documents.length };
-      const { items } = await dataOf(api.GET('/api/documents', { params: { query }, signal }));
+      const { items } = await api.get('/api/documents', { query, signal });
       const counts = new Map<string, number>();
       for (const { table_id: id } of items.flatMap((one) => one.tables ?? []))
         counts.set(id, (counts.get(id) ?? 0) + 1);

@@ -1,7 +1,7 @@
 /** Queries for conversations and their messages. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Thread } from '../api/types';
 
 /** Conversations with an agent, about one document or about all. */
@@ -10,7 +10,7 @@ export const threadsQuery = (agent: 'library' | 'document', documentId?: string)
     queryKey: ['threads', agent, documentId ?? null],
     queryFn: ({ signal }) => {
       const query = { agent, limit: 100, ...(documentId !== undefined && { document_id: documentId }) };
-      return dataOf(api.GET('/api/threads', { params: { query }, signal }));
+      return api.get('/api/threads', { query, signal });
     },
   });
 
@@ -21,9 +21,7 @@ export const threadQuery = (threadId: string) =>
     initialPageParam: null as string | null,
     queryFn: async ({ pageParam, signal }) => {
       const query = { limit: 20, ...(pageParam !== null && { before: pageParam }) };
-      return (await dataOf(
-        api.GET('/api/threads/{thread_id}', { params: { path: { thread_id: threadId }, query }, signal }),
-      )) as Thread;
+      return (await api.get('/api/threads/{thread_id}', { path: { thread_id: threadId }, query, signal })) as Thread;
     },
     getNextPageParam: (last) => last.next,
   });

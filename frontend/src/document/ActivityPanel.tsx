@@ -2,7 +2,7 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { DocumentDetails, Extraction, Run } from '../api/types';
 import { Avatar } from '../components/ui/Avatar';
 import { Loading } from '../components/ui/Loading';
@@ -22,7 +22,7 @@ const runsQuery = (documentId: string) =>
     queryKey: ['runs', 'of', documentId],
     queryFn: async ({ signal }) => {
       const query = { document_id: documentId, everyone: true, limit: 50 };
-      return (await dataOf(api.GET('/api/runs', { params: { query }, signal }))).items as unknown as Run[];
+      return (await api.get('/api/runs', { query, signal })).items as unknown as Run[];
     },
   });
 

@@ -3,7 +3,7 @@
 import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { MessageSquare, SendHorizontal, Trash2, UserPlus } from 'lucide-react';
 import { useState } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { Comment } from '../api/types';
 import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';
@@ -26,9 +26,7 @@ const discussionQuery = (documentId: string) =>
   queryOptions({
     queryKey: ['discussion', documentId],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/documents/{document_id}/discussion', { params: { path: { document_id: documentId } }, signal }),
-      ),
+      api.get('/api/documents/{document_id}/discussion', { path: { document_id: documentId }, signal }),
     refetchInterval: EVERY_MS,
   });
 
@@ -66,8 +64,8 @@ export function Discussion({ documentId, path, className }: Props) {
               comment={one}
               onDelete={() =>
                 change.mutate(() =>
-                  api.DELETE('/api/documents/{document_id}/comments/{comment_id}', {
-                    params: { path: { document_id: documentId, comment_id: one.id } },
+                  api.delete('/api/documents/{document_id}/comments/{comment_id}', {
+                    path: { document_id: documentId, comment_id: one.id },
                   }),
                 )
               }
@@ -82,12 +80,10 @@ export function Discussion({ documentId, path, className }: Props) {
           isPending={change.isPending}
           onSend={(body) =>
             change.mutateAsync(() =>
-              dataOf(
-                api.POST('/api/documents/{document_id}/comments', {
-                  params: { path: { document_id: documentId } },
-                  body: { body, ...(path !== null && { path }) },
-                }),
-              ),
+              api.post('/api/documents/{document_id}/comments', {
+                path: { document_id: documentId },
+                body: { body, ...(path !== null && { path }) },
+              }),
             )
           }
         />
@@ -132,8 +128,8 @@ function Assign({ documentId, assignee, canWrite }: AssignProps) {
   if (writers.length < 2 && assignee === null) return null;
   const assign = (userId: string | null) =>
     change.mutate(() =>
-      api.PUT('/api/documents/{document_id}/assignee', {
-        params: { path: { document_id: documentId } },
+      api.put('/api/documents/{document_id}/assignee', {
+        path: { document_id: documentId },
         body: { user_id: userId },
       }),
     );

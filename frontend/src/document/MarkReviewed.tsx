@@ -3,7 +3,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Check } from 'lucide-react';
 import { useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
@@ -24,7 +24,7 @@ export function useMarkReviewed(onDone?: (before: Extraction) => void) {
   return useMutation({
     mutationFn: async ({ id, version }: Extraction) => {
       const params = { path: { extraction_id: id }, header: { 'if-match': `"${version}"` } };
-      return (await dataOf(api.POST('/api/extractions/{extraction_id}/complete', { params }))) as ChangedExtraction;
+      return (await api.post('/api/extractions/{extraction_id}/complete', params)) as ChangedExtraction;
     },
     onSuccess: (changed, before) => {
       storeChanged(queries, changed);
@@ -40,7 +40,7 @@ export async function withdrawReview(
   status: Extraction['status'],
 ): Promise<ChangedExtraction> {
   const params = { path: { extraction_id: id }, query: { status }, header: { 'if-match': `"${version}"` } };
-  return (await dataOf(api.DELETE('/api/extractions/{extraction_id}/complete', { params }))) as ChangedExtraction;
+  return (await api.delete('/api/extractions/{extraction_id}/complete', params)) as ChangedExtraction;
 }
 
 /** Proposals must be decided first. What else a person has to look at is asked about, and accepted with the review. */

@@ -27,11 +27,11 @@ export function NotReady({ document, onDeleted }: Props) {
   const { id, status, filename, error_code: code, error } = document;
   const params = { path: { document_id: id } };
   const read = useMutation({
-    mutationFn: (password: string) => api.POST('/api/documents/{document_id}/read', { params, body: { password } }),
+    mutationFn: (password: string) => api.post('/api/documents/{document_id}/read', { ...params, body: { password } }),
     onSuccess: () => refresh(queries, ['document', id]),
   });
   const remove = useMutation({
-    mutationFn: () => api.DELETE('/api/documents/{document_id}', { params }),
+    mutationFn: () => api.delete('/api/documents/{document_id}', params),
     onSuccess: async () => {
       onDeleted?.();
       await refresh(queries, 'documents');

@@ -2,7 +2,7 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { startProposal } from '../api/runs';
 import type { AutoCreation, DocumentDetails } from '../api/types';
 import { tagsQuery } from '../documents/documentQueries';
@@ -87,13 +87,11 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
   const decide = useMutation({
     mutationFn: async (accepted: boolean) => {
       const params = { path: { document_id: documentId } };
-      if (!accepted) return dataOf(api.POST('/api/documents/{document_id}/auto_create/reject', { params }));
-      return dataOf(
-        api.POST('/api/documents/{document_id}/auto_create/accept', {
-          params,
-          body: { tags: tag === '' ? [] : [tag] },
-        }),
-      );
+      if (!accepted) return api.post('/api/documents/{document_id}/auto_create/reject', params);
+      return api.post('/api/documents/{document_id}/auto_create/accept', {
+        ...params,
+        body: { tags: tag === '' ? [] : [tag] },
+      });
     },
     onSuccess: async (_, accepted) => {
       onDecided?.();

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
 import { CircleCheck, Copy, Lock, Plus, Sparkles, TriangleAlert, X } from 'lucide-react';
 import { useEffect, useId, useMemo, useRef, useState, type ReactNode } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { DocumentGroup, DocumentGroups } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Checkbox } from '../components/ui/Checkbox';
@@ -92,8 +92,7 @@ export function AddPanel({ uploads, documentIds, onClose }: PanelProps) {
       if (!keepsCopies && uploads.length > 0)
         await actOnEach(
           copies,
-          ({ document_id: id }) =>
-            api.DELETE('/api/documents/{document_id}', { params: { path: { document_id: id } } }),
+          ({ document_id: id }) => api.delete('/api/documents/{document_id}', { path: { document_id: id } }),
           () => undefined,
         );
       return stacks;
@@ -356,12 +355,10 @@ function Locked({ document, onOpened }: { document: DocumentGroups['failed'][num
   const [password, setPassword] = useState('');
   const open = useMutation({
     mutationFn: () =>
-      dataOf(
-        api.POST('/api/documents/{document_id}/read', {
-          params: { path: { document_id: document.document_id } },
-          body: { password },
-        }),
-      ),
+      api.post('/api/documents/{document_id}/read', {
+        path: { document_id: document.document_id },
+        body: { password },
+      }),
     onSuccess: onOpened,
     onError: (error) => toast(errorMessage(error), { urgent: true }),
   });

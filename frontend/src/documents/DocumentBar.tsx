@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { CircleCheck, Plus, RotateCcw, Tag as TagIcon, Trash2, X } from 'lucide-react';
 import { type FormEvent, useState } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { startExtraction } from '../api/runs';
 import type { ListedDocument, Tag } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -69,7 +69,7 @@ export function DocumentBar({ documents, total, cost, onChooseAll, onAddToTable,
       crypto.randomUUID(),
     );
   const mark = ({ shown_extraction_id: shown }: ListedDocument) =>
-    api.POST('/api/extractions/{extraction_id}/complete', { params: { path: { extraction_id: shown! } } });
+    api.post('/api/extractions/{extraction_id}/complete', { path: { extraction_id: shown! } });
   const count = documents.length;
   return (
     <div className="pointer-events-none absolute inset-x-0 bottom-4 z-10 flex justify-center px-3">
@@ -99,8 +99,8 @@ export function DocumentBar({ documents, total, cost, onChooseAll, onAddToTable,
             run.mutate({
               on: documents,
               act: ({ id, tags }) =>
-                api.PATCH('/api/documents/{document_id}', {
-                  params: { path: { document_id: id } },
+                api.patch('/api/documents/{document_id}', {
+                  path: { document_id: id },
                   body: { tags: [...new Set([...tags.map((one) => one.id), tag.id])] },
                 }),
               text: t('documents.bulk.tagged', { count, name: visibleText(tag.name) }),
@@ -153,7 +153,7 @@ function TagPicker({ disabled, onChoose }: { disabled: boolean; onChoose: (tag: 
     onChoose(tag);
   };
   const create = useMutation({
-    mutationFn: () => dataOf(api.POST('/api/tags', { body: { name: name.trim(), color: NEW_COLOUR } })),
+    mutationFn: () => api.post('/api/tags', { body: { name: name.trim(), color: NEW_COLOUR } }),
     onSuccess: (tag) => {
       setName('');
       choose(tag);

@@ -1,14 +1,14 @@
 /** What the organisation stores of the most that it may: all of it in the settings, and a warning from 80 % on. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { Notice } from '../components/ui/Notice';
 import { formatBytes, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 
 const storageQuery = queryOptions({
   queryKey: ['usage', 'storage'],
-  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/usage', { signal }))).storage,
+  queryFn: async ({ signal }) => (await api.get('/api/usage', { signal })).storage,
   staleTime: 30_000,
 });
 

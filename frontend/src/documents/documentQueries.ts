@@ -1,7 +1,7 @@
 /** Queries for documents and tags. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Document } from '../api/types';
 import type { DocumentFilter } from './filter';
 
@@ -12,20 +12,16 @@ export const documentsQuery = (filter: DocumentFilter) =>
     queryKey: ['documents', filter],
     initialPageParam: null as string | null,
     queryFn: ({ pageParam, signal }) =>
-      dataOf(
-        api.GET('/api/documents', {
-          params: {
-            query: {
-              limit: PAGE,
-              details: true,
-              ...(pageParam !== null && { before: pageParam }),
-              ...conditionsOf(filter),
-              ...(filter.sort !== undefined && { sort: filter.sort, descending: filter.descending === true }),
-            },
-          },
-          signal,
-        }),
-      ),
+      api.get('/api/documents', {
+        query: {
+          limit: PAGE,
+          details: true,
+          ...(pageParam !== null && { before: pageParam }),
+          ...conditionsOf(filter),
+          ...(filter.sort !== undefined && { sort: filter.sort, descending: filter.descending === true }),
+        },
+        signal,
+      }),
     getNextPageParam: (last) => last.next,
     // Poll faster while documents are being processed.
     refetchInterval: ({ state }) => {
@@ -51,8 +47,7 @@ function dayAfter(day: string): string {
 export const documentQuery = (documentId: string) =>
   queryOptions({
     queryKey: ['document', documentId],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/documents/{document_id}', { params: { path: { document_id: documentId } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/documents/{document_id}', { path: { document_id: documentId }, signal }),
     refetchInterval: ({ state }) => (state.data?.status === 'reading' ? 700 : false),
   });
 
@@ -60,8 +55,7 @@ export const documentQuery = (documentId: string) =>
 export const totalsQuery = (filter: DocumentFilter) =>
   queryOptions({
     queryKey: ['documents', 'count', conditionsOf(filter)],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/documents/count', { params: { query: conditionsOf(filter) }, signal })),
+    queryFn: ({ signal }) => api.get('/api/documents/count', { query: conditionsOf(filter), signal }),
     refetchInterval: 15_000,
   });
 
@@ -71,6 +65,6 @@ export const countQuery = (stage: Document['stage']) =>
 
 export const tagsQuery = queryOptions({
   queryKey: ['tags'],
-  queryFn: () => dataOf(api.GET('/api/tags', { params: { query: { limit: 200 } } })),
+  queryFn: () => api.get('/api/tags', { query: { limit: 200 } }),
   staleTime: 60_000,
 });

@@ -1,7 +1,7 @@
 /** Where new documents belong, and what happens when the person has said so. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { api, ApiError, dataOf } from '../api/client';
+import { api, ApiError } from '../api/client';
 import { startExtraction, startFill } from '../api/runs';
 import type { DocumentGroup, StackColumn } from '../api/types';
 import { actOnEach } from '../shared/actOnEach';
@@ -22,8 +22,7 @@ export interface Placing {
 export const groupsQuery = (documentIds: readonly string[]) =>
   queryOptions({
     queryKey: ['documents', 'groups', documentIds],
-    queryFn: ({ signal }) =>
-      dataOf(api.POST('/api/documents/groups', { body: { document_ids: [...documentIds] }, signal })),
+    queryFn: ({ signal }) => api.post('/api/documents/groups', { body: { document_ids: [...documentIds] }, signal }),
     enabled: documentIds.length > 0,
     placeholderData: (before) => before,
     staleTime: 0,
@@ -70,10 +69,7 @@ export async function placeGroup(group: DocumentGroup, { target, name, columns }
   const chosen = columns.flatMap(({ column, name: own }) => (own === null ? [] : [{ ...column, name: own }]));
   const stackId = kind === 'stack' ? id : await createStack(name, ids, kind === 'new' ? chosen : null);
   if (kind === 'stack')
-    await api.POST('/api/stacks/{stack_id}/documents', {
-      params: { path: { stack_id: id } },
-      body: { document_ids: ids },
-    });
+    await api.post('/api/stacks/{stack_id}/documents', { path: { stack_id: id }, body: { document_ids: ids } });
   // The agent's own columns are shown before the rest is read.
   await startFill(
     stackId,
@@ -91,7 +87,7 @@ async function createStack(name: string, ids: string[], columns: StackColumn[] |
     const free = number === 1 ? name : `${name} (${number})`;
     try {
       const body = { name: free, document_ids: ids, ...(columns !== null && { columns }) };
-      return (await dataOf(api.POST('/api/stacks', { body }))).id;
+      return (await api.post('/api/stacks', { body })).id;
     } catch (error) {
       if (!(error instanceof ApiError && error.code === 'name_taken') || number > MAX_NAMES) throw error;
     }

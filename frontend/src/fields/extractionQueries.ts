@@ -1,7 +1,7 @@
 /** Queries of the document page. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { dataOf, api, fetchFile } from '../api/client';
+import { api, fetchFile } from '../api/client';
 import type { AutoCreation, Extraction, FieldLocation, MissingRow, RuleFix, RunStatus } from '../api/types';
 
 export const extractionsQuery = (documentId: string) =>
@@ -9,7 +9,7 @@ export const extractionsQuery = (documentId: string) =>
     queryKey: ['extractions', 'all of', documentId],
     queryFn: async ({ signal }) => {
       const query = { document_id: documentId, limit: 50 };
-      return (await dataOf(api.GET('/api/extractions', { params: { query }, signal }))).items;
+      return (await api.get('/api/extractions', { query, signal })).items;
     },
   });
 
@@ -18,7 +18,7 @@ export const extractionQuery = (extractionId: string) =>
     queryKey: ['extraction', extractionId],
     queryFn: async ({ signal }) => {
       const path = { extraction_id: extractionId };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path }, signal }))) as Extraction;
+      return (await api.get('/api/extractions/{extraction_id}', { path, signal })) as Extraction;
     },
   });
 
@@ -27,12 +27,7 @@ export const problemsQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['problems', extractionId, version],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/extractions/{extraction_id}/problems', {
-          params: { path: { extraction_id: extractionId } },
-          signal,
-        }),
-      ),
+      api.get('/api/extractions/{extraction_id}/problems', { path: { extraction_id: extractionId }, signal }),
     staleTime: Infinity,
   });
 
@@ -41,14 +36,8 @@ export const ruleFixesQuery = (extractionId: string, version: number) =>
   queryOptions({
     queryKey: ['rule_fixes', extractionId, version],
     queryFn: async ({ signal }) =>
-      (
-        await dataOf(
-          api.GET('/api/extractions/{extraction_id}/rule_fixes', {
-            params: { path: { extraction_id: extractionId } },
-            signal,
-          }),
-        )
-      ).items as RuleFix[],
+      (await api.get('/api/extractions/{extraction_id}/rule_fixes', { path: { extraction_id: extractionId }, signal }))
+        .items as RuleFix[],
     staleTime: Infinity,
   });
 
@@ -58,12 +47,10 @@ export const missingRowsQuery = (extractionId: string, version: number) =>
     queryKey: ['missing_rows', extractionId, version],
     queryFn: async ({ signal }) =>
       (
-        await dataOf(
-          api.GET('/api/extractions/{extraction_id}/missing_rows', {
-            params: { path: { extraction_id: extractionId } },
-            signal,
-          }),
-        )
+        await api.get('/api/extractions/{extraction_id}/missing_rows', {
+          path: { extraction_id: extractionId },
+          signal,
+        })
       ).items as MissingRow[],
     staleTime: Infinity,
   });
@@ -74,12 +61,11 @@ export const placesQuery = (extractionId: string, version: number, path: string)
     queryKey: ['locations', extractionId, version, path],
     queryFn: async ({ signal }) =>
       (
-        await dataOf(
-          api.GET('/api/extractions/{extraction_id}/locations', {
-            params: { path: { extraction_id: extractionId }, query: { path } },
-            signal,
-          }),
-        )
+        await api.get('/api/extractions/{extraction_id}/locations', {
+          path: { extraction_id: extractionId },
+          query: { path },
+          signal,
+        })
       ).items as FieldLocation[],
     staleTime: Infinity,
   });
@@ -89,12 +75,7 @@ export const pageQuery = (documentId: string, number: number) =>
   queryOptions({
     queryKey: ['page', documentId, number],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/documents/{document_id}/pages/{number}', {
-          params: { path: { document_id: documentId, number } },
-          signal,
-        }),
-      ),
+      api.get('/api/documents/{document_id}/pages/{number}', { path: { document_id: documentId, number }, signal }),
     staleTime: Infinity,
     gcTime: 120_000,
   });
@@ -122,14 +103,8 @@ export const schemaOfQuery = (extractionId: string) =>
   queryOptions({
     queryKey: ['schema of', extractionId],
     queryFn: async ({ signal }) =>
-      (
-        await dataOf(
-          api.GET('/api/extractions/{extraction_id}/schema', {
-            params: { path: { extraction_id: extractionId } },
-            signal,
-          }),
-        )
-      ).schema,
+      (await api.get('/api/extractions/{extraction_id}/schema', { path: { extraction_id: extractionId }, signal }))
+        .schema,
     staleTime: 60_000,
   });
 
@@ -139,29 +114,28 @@ export const lastRunQuery = (documentId: string) =>
     queryKey: ['runs', 'last of', documentId],
     queryFn: async ({ signal }): Promise<{ id: string; status?: RunStatus } | null> => {
       const query = { document_id: documentId, limit: 50 };
-      const { items } = await dataOf(api.GET('/api/runs', { params: { query }, signal }));
+      const { items } = await api.get('/api/runs', { query, signal });
       return items.find((one) => one.task === 'extract' || one.task === 'correct') ?? null;
     },
   });
 
 export const schemasQuery = queryOptions({
   queryKey: ['schemas'],
-  queryFn: async () => (await dataOf(api.GET('/api/schemas', { params: { query: { limit: 200 } } }))).items,
+  queryFn: async () => (await api.get('/api/schemas', { query: { limit: 200 } })).items,
   staleTime: 30_000,
 });
 
 /** The prompts of the organisation, in their latest versions. */
 export const promptsQuery = queryOptions({
   queryKey: ['prompts'],
-  queryFn: async () => (await dataOf(api.GET('/api/prompts', { params: { query: { limit: 200 } } }))).items,
+  queryFn: async () => (await api.get('/api/prompts', { query: { limit: 200 } })).items,
   staleTime: 30_000,
 });
 
 export const schemaVersionQuery = (revid: string) =>
   queryOptions({
     queryKey: ['schemas', 'version', revid],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/schema_versions/{schema_revid}', { path: { schema_revid: revid }, signal }),
     staleTime: 60_000,
   });
 
@@ -172,9 +146,9 @@ export const proposedSchemaQuery = ({ schema_revid: revid, matched }: Pick<AutoC
     queryKey: ['schemas', 'proposed', revid],
     queryFn: async ({ signal }) => {
       const params = { path: { schema_revid: revid! } };
-      const version = await dataOf(api.GET('/api/schema_versions/{schema_revid}', { params, signal }));
+      const version = await api.get('/api/schema_versions/{schema_revid}', { ...params, signal });
       if (version.latest || matched !== null) return version;
-      return dataOf(api.GET('/api/schemas/{schema_id}', { params: { path: { schema_id: version.id } }, signal }));
+      return api.get('/api/schemas/{schema_id}', { path: { schema_id: version.id }, signal });
     },
     enabled: revid !== null,
   });
@@ -185,7 +159,7 @@ export const knownFieldsQuery = (documentType: string | null) =>
     queryKey: ['known fields', documentType],
     queryFn: async ({ signal }) => {
       const query = documentType === null ? {} : { document_type: documentType };
-      return (await dataOf(api.GET('/api/fields', { params: { query }, signal }))).fields;
+      return (await api.get('/api/fields', { query, signal })).fields;
     },
     staleTime: 60_000,
   });

@@ -2,7 +2,7 @@
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
-import { dataOf, api, ApiError } from '../api/client';
+import { api, ApiError } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
@@ -146,12 +146,11 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         path,
         async (current) => {
           const header = { 'if-match': `"${current.version}"` };
-          const changed = (await dataOf(
-            api.PATCH('/api/extractions/{extraction_id}/fields', {
-              params: { path: { extraction_id: id }, header },
-              body: { path, value },
-            }),
-          )) as ChangedExtraction;
+          const changed = (await api.patch('/api/extractions/{extraction_id}/fields', {
+            path: { extraction_id: id },
+            header,
+            body: { path, value },
+          })) as ChangedExtraction;
           const proposals = changed.proposals.filter((one) => one.path === path);
           if (proposals.length === 0) return changed;
           // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
@@ -182,7 +181,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
             query: { path },
             header: { 'if-match': `"${current.version}"` },
           };
-          return dataOf(api.POST('/api/extractions/{extraction_id}/locks', { params }));
+          return api.post('/api/extractions/{extraction_id}/locks', params);
         },
         how,
       ),
@@ -201,7 +200,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
             query: { path },
             header: { 'if-match': `"${current.version}"` },
           };
-          return dataOf(api.DELETE('/api/extractions/{extraction_id}/fields', { params }));
+          return api.delete('/api/extractions/{extraction_id}/fields', params);
         },
         // (Restoring the version before would lock the items that move.)
         { ...how, isFinal: true },
@@ -229,9 +228,10 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           if (before !== after) {
             const header = { 'if-match': `"${after}"` };
             const params = { path, header };
-            const back = (await dataOf(
-              api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version: before } }),
-            )) as ChangedExtraction;
+            const back = (await api.post('/api/extractions/{extraction_id}/restore', {
+              ...params,
+              body: { version: before },
+            })) as ChangedExtraction;
             put(back);
             version = back.version;
             isLocked = back.locks[last.path] !== undefined; // false if the restored version has no value here
@@ -239,7 +239,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
           // Restoring a version does not remove locks.
           if (!wasLocked && isLocked) {
             const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
-            put((await dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }))) as ChangedExtraction);
+            put((await api.delete('/api/extractions/{extraction_id}/locks', params)) as ChangedExtraction);
           }
           // The previous decision led to the same values, which now have a newer version.
           for (const { extractionId, saved } of latest.current) {
@@ -281,7 +281,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         path,
         ({ version }) => {
           const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${version}"` } };
-          return dataOf(api.DELETE('/api/extractions/{extraction_id}/locks', { params }));
+          return api.delete('/api/extractions/{extraction_id}/locks', params);
         },
         { isFinal: true },
       ),
@@ -316,10 +316,5 @@ function isSame(one: unknown, other: unknown): boolean {
 
 function answerProposals(id: string, proposals: Seen['proposals'], accepted: boolean) {
   const decisions = proposals.map((one) => ({ id: one.id, accepted }));
-  return dataOf(
-    api.POST('/api/extractions/{extraction_id}/proposals', {
-      params: { path: { extraction_id: id } },
-      body: { decisions },
-    }),
-  );
+  return api.post('/api/extractions/{extraction_id}/proposals', { path: { extraction_id: id }, body: { decisions } });
 }

@@ -2,7 +2,7 @@
 
 import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Change, ChangedExtraction, Evidence, Extraction } from '../api/types';
 import { displayValue } from '../fields/fieldValue';
 import { pathLabel, schemaPath } from '../fields/labels';
@@ -28,7 +28,7 @@ const historyQuery = (extractionId: string, version: number) =>
         path: { extraction_id: extractionId },
         query: { limit: 100, ...(pageParam !== null && { before: pageParam }) },
       };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}/history', { params, signal }))) as {
+      return (await api.get('/api/extractions/{extraction_id}/history', { ...params, signal })) as {
         items: Change[];
         next: number | null;
       };
@@ -61,9 +61,10 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
   const restore = useMutation({
     mutationFn: async (version: number) => {
       const params = { path: { extraction_id: extraction.id }, header: { 'if-match': `"${extraction.version}"` } };
-      return (await dataOf(
-        api.POST('/api/extractions/{extraction_id}/restore', { params, body: { version } }),
-      )) as ChangedExtraction;
+      return (await api.post('/api/extractions/{extraction_id}/restore', {
+        ...params,
+        body: { version },
+      })) as ChangedExtraction;
     },
     onSuccess: (changed, version) => {
       storeChanged(queries, changed);

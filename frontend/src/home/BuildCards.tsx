@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Check, CircleHelp, Copy, Database, FlaskConical, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
@@ -49,7 +49,7 @@ function SamplesCard() {
   const queries = useQueryClient();
   const config = useQuery(configQuery);
   const fill = useMutation({
-    mutationFn: () => dataOf(api.POST('/api/stacks/samples', { body: { name: t('home.build.samplesName') } })),
+    mutationFn: () => api.post('/api/stacks/samples', { body: { name: t('home.build.samplesName') } }),
     onSuccess: async (stack) => {
       await refresh(queries, 'stacks');
       await navigate({ to: '/tables/$tableId', params: { tableId: stack.id } });
@@ -111,7 +111,7 @@ function SendCard() {
       const expiresAt = new Date(Date.now() + DAYS * DAY_MS).toISOString();
       const name = t('home.build.keyName', { day: formatDay(new Date().toISOString().slice(0, 10)) });
       const body = { name, scopes: ['documents:add' as const], expires_at: expiresAt };
-      return (await dataOf(api.POST('/api/keys', { body }))).key;
+      return (await api.post('/api/keys', { body })).key;
     },
     onSuccess: async (made) => {
       setKey(made);

@@ -1,7 +1,7 @@
 /** Queries of Home and of the quality of a table. */
 
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { CountedKind } from '../api/types';
 import type { Period } from './period';
 
@@ -13,7 +13,7 @@ const days = ({ since, until }: Period) => ({ since, until });
 export const overviewQuery = (period: Period) =>
   queryOptions({
     queryKey: ['overview', days(period)],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/overview', { params: { query: days(period) }, signal })),
+    queryFn: ({ signal }) => api.get('/api/overview', { query: days(period), signal }),
     placeholderData: keepPreviousData,
     staleTime: 30_000,
   });
@@ -21,7 +21,7 @@ export const overviewQuery = (period: Period) =>
 /** What is done today, and what is being read. */
 export const workQuery = queryOptions({
   queryKey: ['overview', 'work'],
-  queryFn: ({ signal }) => dataOf(api.GET('/api/overview/work', { signal })),
+  queryFn: ({ signal }) => api.get('/api/overview/work', { signal }),
   refetchInterval: ({ state: { data } }) =>
     data !== undefined && data.filling.length + data.reading > 0 ? 3_000 : 15_000,
 });
@@ -30,12 +30,7 @@ export const qualityQuery = (schemaId: string, period: Period) =>
   queryOptions({
     queryKey: ['overview', 'quality', schemaId, days(period)],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/schemas/{schema_id}/quality', {
-          params: { path: { schema_id: schemaId }, query: days(period) },
-          signal,
-        }),
-      ),
+      api.get('/api/schemas/{schema_id}/quality', { path: { schema_id: schemaId }, query: days(period), signal }),
     placeholderData: keepPreviousData,
   });
 
@@ -43,15 +38,11 @@ export const countedValuesQuery = (schemaId: string, period: Period, show: Count
   queryOptions({
     queryKey: ['overview', 'values', schemaId, days(period), show, column ?? null],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/schemas/{schema_id}/quality/values', {
-          params: {
-            path: { schema_id: schemaId },
-            query: { ...days(period), show, limit: MOST_VALUES, ...(column !== undefined && { column }) },
-          },
-          signal,
-        }),
-      ),
+      api.get('/api/schemas/{schema_id}/quality/values', {
+        path: { schema_id: schemaId },
+        query: { ...days(period), show, limit: MOST_VALUES, ...(column !== undefined && { column }) },
+        signal,
+      }),
     placeholderData: keepPreviousData,
   });
 
@@ -59,7 +50,6 @@ export const countedValuesQuery = (schemaId: string, period: Period, show: Count
 export const viewQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', schemaId, 'view'],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/tables/{table_id}/view', { params: { path: { table_id: schemaId } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/tables/{table_id}/view', { path: { table_id: schemaId }, signal }),
     staleTime: 60_000,
   });

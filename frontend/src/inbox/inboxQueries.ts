@@ -1,7 +1,7 @@
 /** What waits for a person. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { components } from '../api/description';
 import type { InboxView } from './inboxView';
 
@@ -25,7 +25,7 @@ export const inboxQuery = (view: InboxView, limit = 50) =>
         ...(view.kind === 'value' && view.order !== undefined && { order: view.order }),
         ...(until !== undefined && { until }),
       };
-      return dataOf(api.GET('/api/inbox', { params: { query }, signal }));
+      return api.get('/api/inbox', { query, signal });
     },
     getNextPageParam: (last) => last.next,
     refetchInterval: 4000,
@@ -35,7 +35,7 @@ export const inboxQuery = (view: InboxView, limit = 50) =>
 export const inboxCountsQuery = queryOptions({
   queryKey: ['inbox', 'counts'],
   queryFn: async ({ signal }) => {
-    const page = await dataOf(api.GET('/api/inbox', { params: { query: { limit: 1 } }, signal }));
+    const page = await api.get('/api/inbox', { query: { limit: 1 }, signal });
     return page.counts;
   },
   refetchInterval: 10_000,
@@ -44,8 +44,7 @@ export const inboxCountsQuery = queryOptions({
 /** Tables that have rows, for the filter. */
 export const tablesQuery = queryOptions({
   queryKey: ['schemas', 'names'],
-  queryFn: async ({ signal }) =>
-    (await dataOf(api.GET('/api/schemas', { params: { query: { limit: 200 } }, signal }))).items,
+  queryFn: async ({ signal }) => (await api.get('/api/schemas', { query: { limit: 200 }, signal })).items,
   staleTime: 60_000,
 });
 

@@ -2,7 +2,7 @@
 
 import { Link } from '@tanstack/react-router';
 import { CircleDashed, ShieldCheck } from 'lucide-react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { Select } from '../components/ui/Select';
@@ -136,12 +136,7 @@ function claimText({
 function Goal({ schemaId, data }: { schemaId: string; data: TableQuality }) {
   const canWrite = useCanWrite();
   const change = useSettingsMutation(['overview', 'quality', schemaId], (goal: number | null) =>
-    dataOf(
-      api.PUT('/api/schemas/{schema_id}/max_error', {
-        params: { path: { schema_id: schemaId } },
-        body: { max_error: goal },
-      }),
-    ),
+    api.put('/api/schemas/{schema_id}/max_error', { path: { schema_id: schemaId }, body: { max_error: goal } }),
   );
   const own = change.isPending ? change.variables : data.review.own_max_error;
   const goals = [...new Set([...GOALS, ...(own === null ? [] : [own])])];

@@ -2,7 +2,7 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { useMemo } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { components } from '../api/description';
 import type { Box, Extraction } from '../api/types';
 import { visibleText } from '../shared/format';
@@ -27,7 +27,7 @@ export const answersQuery = (extractionId: string, version: number, path: string
     queryKey: ['answers', extractionId, version, path],
     queryFn: async ({ signal }) => {
       const params = { path: { extraction_id: extractionId }, query: { path } };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}/answers', { params, signal })))
+      return (await api.get('/api/extractions/{extraction_id}/answers', { ...params, signal }))
         .items as CandidateAnswer[];
     },
     staleTime: Infinity,

@@ -1,7 +1,7 @@
 /** Queries for stacks. */
 
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Stack } from '../api/types';
 
 const PAGE = 50;
@@ -12,12 +12,7 @@ export const stacksQuery = infiniteQueryOptions({
   queryKey: ['stacks', 'list'],
   initialPageParam: null as string | null,
   queryFn: ({ pageParam, signal }) =>
-    dataOf(
-      api.GET('/api/stacks', {
-        params: { query: { limit: PAGE, ...(pageParam !== null && { before: pageParam }) } },
-        signal,
-      }),
-    ),
+    api.get('/api/stacks', { query: { limit: PAGE, ...(pageParam !== null && { before: pageParam }) }, signal }),
   getNextPageParam: (last) => last.next,
   refetchInterval: 10_000,
 });
@@ -26,7 +21,7 @@ export const stackQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'one', stackId],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/stacks/{stack_id}', { params: { path: { stack_id: stackId } }, signal }))) as Stack,
+      (await api.get('/api/stacks/{stack_id}', { path: { stack_id: stackId }, signal })) as Stack,
     // Files that are being read, and rows that are read again, change without a run of the stack.
     refetchInterval: ({ state: { data } }) =>
       data !== undefined && (isBusy(data) || data.progress.waiting + data.progress.running > 0) ? 3000 : 15_000,
@@ -37,12 +32,7 @@ export const replacedQuery = (stackId: string) =>
   queryOptions({
     queryKey: ['stacks', 'changes', stackId],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/stacks/{stack_id}/changes', {
-          params: { path: { stack_id: stackId }, query: { limit: MAX_CHANGES } },
-          signal,
-        }),
-      ),
+      api.get('/api/stacks/{stack_id}/changes', { path: { stack_id: stackId }, query: { limit: MAX_CHANGES }, signal }),
   });
 
 /** Whether the agent is filling the table, or waits for a decision. */

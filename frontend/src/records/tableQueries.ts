@@ -1,7 +1,7 @@
 /** Queries for tables: the list of tables, pages of rows, and totals. */
 
 import { type QueryClient, queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { QueryKey } from '../api/queryKeys';
 import type { RecordRow, RecordsPage, TableGroup } from '../api/types';
 import { TO_REVIEW } from './statuses';
@@ -56,7 +56,7 @@ export interface LoadedPage extends RecordsPage {
 
 export const tablesQuery = queryOptions({
   queryKey: ['records', 'tables'],
-  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/tables', { signal }))).items,
+  queryFn: async ({ signal }) => (await api.get('/api/tables', { signal })).items,
   staleTime: 30_000,
   refetchInterval: 60_000,
 });
@@ -90,7 +90,7 @@ async function fetchRows(
   signal: AbortSignal,
 ): Promise<RecordsPage> {
   const params = { path: { table_id: table }, query: { ...queryOf(request), ...more } };
-  return (await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }))) as RecordsPage;
+  return (await api.get('/api/tables/{table_id}/rows', { ...params, signal })) as RecordsPage;
 }
 
 /** `page` counts from 0. Rows whose order depends on values are updated in place: no change moves a row under a
@@ -114,7 +114,7 @@ export const rowsQuery = (request: TableRequest, page: number) =>
 async function fetchChosen({ table, list }: TableRequest, items: readonly RecordRow[], signal: AbortSignal) {
   const params = { path: { table_id: table }, query: list === undefined ? {} : { list } };
   const body = { rows: items.map(({ document_id, path }) => ({ document_id, path })) };
-  return (await dataOf(api.POST('/api/tables/{table_id}/rows', { params, body, signal }))).items;
+  return (await api.post('/api/tables/{table_id}/rows', { ...params, body, signal })).items;
 }
 
 /** Return a page with its rows as they are now, in the same order. A row that is gone stays as it was. */
@@ -199,9 +199,7 @@ export const groupsQuery = (request: TableRequest) =>
     queryFn: async ({ signal }) => {
       const { table, ...view } = request;
       const query = { ...queryOf(view), group_by: request.group ?? '', limit: MAX_ROWS };
-      return (
-        await dataOf(api.GET('/api/tables/{table_id}/groups', { params: { path: { table_id: table }, query }, signal }))
-      ).items;
+      return (await api.get('/api/tables/{table_id}/groups', { path: { table_id: table }, query, signal })).items;
     },
     staleTime: 60_000,
   });
@@ -219,7 +217,7 @@ export const savedViewsQuery = (table: string) =>
   queryOptions({
     queryKey: ['records', 'views', table],
     queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/tables/{table_id}/views', { params: { path: { table_id: table } }, signal }))).items,
+      (await api.get('/api/tables/{table_id}/views', { path: { table_id: table }, signal })).items,
     staleTime: 30_000,
   });
 

@@ -1,7 +1,7 @@
 /** The cost of a run so far. Renders nothing if the model's price is not known. */
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { formatDollars } from '../shared/format';
 import { t } from '../shared/i18n';
 import { isRunning, type RunState } from './runReducer';
@@ -12,8 +12,7 @@ export function RunCost({ runId, state }: { runId: string; state: RunState }) {
   const { data } = useQuery({
     // The phase is part of the key, so that the cost is loaded again when the run waits or ends.
     queryKey: ['run cost', runId, state.phase],
-    queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))).cost_usd,
+    queryFn: async ({ signal }) => (await api.get('/api/runs/{run_id}', { path: { run_id: runId }, signal })).cost_usd,
     enabled: state.phase !== 'complete',
     refetchInterval: isRunning(state) && EVERY_MS,
     placeholderData: keepPreviousData,

@@ -1,7 +1,7 @@
 /** Calls that wait for a decision: those of your own runs, and of others' runs if you may decide them. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Run } from '../api/types';
 
 const LIMIT = 50;
@@ -10,10 +10,7 @@ export const waitingQuery = queryOptions({
   queryKey: ['runs', 'waiting'],
   queryFn: async ({ signal }) => {
     const query = { status: 'awaiting_approval' as const, limit: LIMIT };
-    return (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as {
-      items: Run[];
-      next: string | null;
-    };
+    return (await api.get('/api/runs', { query, signal })) as unknown as { items: Run[]; next: string | null };
   },
   refetchInterval: 4000, // the next call of a run comes seconds after a decision
 });
@@ -35,7 +32,7 @@ export const waitingRowsQuery = (stackId: string) =>
           limit: PAGE,
           ...(before !== null && { before }),
         };
-        const found = (await dataOf(api.GET('/api/runs', { params: { query }, signal }))) as unknown as {
+        const found = (await api.get('/api/runs', { query, signal })) as unknown as {
           items: Run[];
           next: string | null;
         };
@@ -52,8 +49,7 @@ export const waitingRowsQuery = (stackId: string) =>
 export const waitingRunQuery = (runId: string) =>
   queryOptions({
     queryKey: ['runs', 'one that waits', runId],
-    queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/runs/{run_id}', { params: { path: { run_id: runId } }, signal }))) as Run,
+    queryFn: async ({ signal }) => (await api.get('/api/runs/{run_id}', { path: { run_id: runId }, signal })) as Run,
     refetchInterval: 3000,
     staleTime: 0,
     gcTime: 0,
@@ -63,8 +59,7 @@ export const waitingRunQuery = (runId: string) =>
 export const proposedFieldsQuery = (runId: string, callId: string) =>
   queryOptions({
     queryKey: ['proposed fields', runId, callId],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/runs/{run_id}/proposed', { params: { path: { run_id: runId } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/runs/{run_id}/proposed', { path: { run_id: runId }, signal }),
     staleTime: Infinity,
     retry: false,
   });

@@ -23,7 +23,7 @@ import {
   X,
 } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { Run, RunStatus } from '../api/types';
 import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';
@@ -77,7 +77,7 @@ const runsQuery = ({ show, document }: RunsView) =>
         ...(show !== undefined && { status: show }),
         ...(pageParam !== null && { before: pageParam }),
       };
-      const page = await dataOf(api.GET('/api/runs', { params: { query }, signal }));
+      const page = await api.get('/api/runs', { query, signal });
       const items = page.items as Run[];
       return { items, next: page.next, names: await namesOf(items) };
     },
@@ -91,7 +91,7 @@ async function namesOf(runs: readonly Run[]): Promise<ReadonlyMap<string, string
   const ids = [...new Set(runs.flatMap(({ document_id: id }) => id ?? []))];
   if (ids.length === 0) return new Map();
   const query = { document_id: ids, limit: ids.length };
-  const { items } = await dataOf(api.GET('/api/documents', { params: { query } }));
+  const { items } = await api.get('/api/documents', { query });
   return new Map(items.map((one) => [one.id, one.filename]));
 }
 
@@ -100,7 +100,7 @@ const runQuery = (runId: string) =>
     queryKey: ['runs', 'one', runId],
     queryFn: async ({ signal }) => {
       const params = { path: { run_id: runId } };
-      const run = (await dataOf(api.GET('/api/runs/{run_id}', { params, signal }))) as Run;
+      const run = (await api.get('/api/runs/{run_id}', { ...params, signal })) as Run;
       return { run, names: await namesOf([run]) };
     },
     refetchInterval: ({ state: { data } }) => (data !== undefined && ENDED.includes(data.run.status) ? false : 2000),
@@ -253,7 +253,7 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
   const subject = useSubject(run, found.data?.names ?? new Map());
   const cancel = useCancel(runId, resume);
   const retry = useMutation({
-    mutationFn: () => dataOf(api.POST('/api/runs/{run_id}/retry', { params: { path: { run_id: runId } } })),
+    mutationFn: () => api.post('/api/runs/{run_id}/retry', { path: { run_id: runId } }),
     onSuccess: async (made) => {
       await refresh(queries, 'runs');
       await navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view });

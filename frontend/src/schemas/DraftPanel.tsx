@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { ArrowRight, Play } from 'lucide-react';
 import { useState } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { Checkbox } from '../components/ui/Checkbox';
 import { cn } from '../components/ui/cn';
@@ -37,20 +37,17 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
   const again = effect.data?.read_again ?? 0;
   const publish = useMutation({
     mutationFn: async () => {
-      await dataOf(
-        api.PATCH('/api/schemas/{schema_id}', {
-          params: { path: { schema_id: schemaId }, header: { 'If-Match': `"${revid}"` } },
-          body: { schema: draft },
-        }),
-      );
+      await api.patch('/api/schemas/{schema_id}', {
+        path: { schema_id: schemaId },
+        header: { 'If-Match': `"${revid}"` },
+        body: { schema: draft },
+      });
       if (!isReadAgain || (effect.data?.extractions ?? 0) === 0) return;
       for (let before: string | null | undefined; before !== null; ) {
-        const applied = await dataOf(
-          api.POST('/api/schemas/{schema_id}/apply', {
-            params: { path: { schema_id: schemaId } },
-            body: { limit: 200, ...(before !== undefined && { before }) },
-          }),
-        );
+        const applied = await api.post('/api/schemas/{schema_id}/apply', {
+          path: { schema_id: schemaId },
+          body: { limit: 200, ...(before !== undefined && { before }) },
+        });
         before = applied.stopped === null ? applied.next : null;
       }
     },

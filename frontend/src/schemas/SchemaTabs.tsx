@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { Plus } from 'lucide-react';
 import { useState } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
@@ -66,13 +66,8 @@ function PromptForm({ prompt, schemaId, canWrite, onSaved }: PromptProps) {
   const save = useMutation({
     mutationFn: async () =>
       prompt.id === null
-        ? dataOf(api.POST('/api/prompts', { body: { name, content, schema_id: schemaId, tag_ids: [] } }))
-        : dataOf(
-            api.PATCH('/api/prompts/{prompt_id}', {
-              params: { path: { prompt_id: prompt.id } },
-              body: { name, content },
-            }),
-          ),
+        ? api.post('/api/prompts', { body: { name, content, schema_id: schemaId, tag_ids: [] } })
+        : api.patch('/api/prompts/{prompt_id}', { path: { prompt_id: prompt.id }, body: { name, content } }),
     onSuccess: async () => {
       await refresh(queries, 'prompts');
       toast(t('schemas.promptSaved'));

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { Braces, Ellipsis, Merge, Pencil, Plus, Trash2 } from 'lucide-react';
 import { useEffect, useState, type FormEvent } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
@@ -308,7 +308,7 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
   const [chosen, setChosen] = useState('');
   const schema = templates.find((one) => one.name === chosen)?.schema ?? EMPTY;
   const create = useChange(
-    (name: string) => dataOf(api.POST('/api/schemas', { body: { name, schema } })),
+    (name: string) => api.post('/api/schemas', { body: { name, schema } }),
     onClose,
     (made) => (made as { id: string }).id,
   );
@@ -341,8 +341,7 @@ function templateText(name: string): string {
 
 function RenameDialog({ id, name, onClose }: { id: string; name: string; onClose: () => void }) {
   const rename = useChange(
-    (next: string) =>
-      dataOf(api.PATCH('/api/schemas/{schema_id}', { params: { path: { schema_id: id } }, body: { name: next } })),
+    (next: string) => api.patch('/api/schemas/{schema_id}', { path: { schema_id: id }, body: { name: next } }),
     onClose,
   );
   return (
@@ -368,12 +367,10 @@ function MergeDialog({ id, name, uses, onClose }: DialogProps) {
     async () => {
       let skipped = 0;
       for (let before: string | null | undefined; before !== null; ) {
-        const merged = await dataOf(
-          api.POST('/api/schemas/{schema_id}/merge', {
-            params: { path: { schema_id: id } },
-            body: { into: into!, limit: 200, ...(before !== undefined && { before }) },
-          }),
-        );
+        const merged = await api.post('/api/schemas/{schema_id}/merge', {
+          path: { schema_id: id },
+          body: { into: into!, limit: 200, ...(before !== undefined && { before }) },
+        });
         skipped += merged.skipped.length;
         before = merged.next;
       }
@@ -406,7 +403,7 @@ function MergeDialog({ id, name, uses, onClose }: DialogProps) {
 
 function DeleteDialog({ id, name, uses, onClose }: DialogProps) {
   const remove = useChange(
-    () => api.DELETE('/api/schemas/{schema_id}', { params: { path: { schema_id: id } } }),
+    () => api.delete('/api/schemas/{schema_id}', { path: { schema_id: id } }),
     onClose,
     () => null,
   );

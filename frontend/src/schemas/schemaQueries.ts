@@ -1,7 +1,7 @@
 /** Queries for schemas, and what is stored on this device until it is published. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { startExtraction } from '../api/runs';
 import type { Extraction } from '../api/types';
 import type { Shape } from './schemaModel';
@@ -12,22 +12,20 @@ const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
 
 export const schemasListQuery = queryOptions({
   queryKey: ['schemas', 'names'],
-  queryFn: async ({ signal }) =>
-    (await dataOf(api.GET('/api/schemas', { params: { query: { limit: LIMIT } }, signal }))).items,
+  queryFn: async ({ signal }) => (await api.get('/api/schemas', { query: { limit: LIMIT }, signal })).items,
 });
 
 /** Schemas for usual documents, to start from. */
 export const templatesQuery = queryOptions({
   queryKey: ['schemas', 'templates'],
-  queryFn: async ({ signal }) => (await dataOf(api.GET('/api/schema_templates', { signal }))).items,
+  queryFn: async ({ signal }) => (await api.get('/api/schema_templates', { signal })).items,
   staleTime: Infinity,
 });
 
 export const schemaQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', 'one', schemaId],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/schemas/{schema_id}', { params: { path: { schema_id: schemaId } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/schemas/{schema_id}', { path: { schema_id: schemaId }, signal }),
   });
 
 export const versionsQuery = (schemaId: string) =>
@@ -35,15 +33,14 @@ export const versionsQuery = (schemaId: string) =>
     queryKey: ['schemas', 'versions', schemaId],
     queryFn: async ({ signal }) => {
       const params = { path: { schema_id: schemaId }, query: { limit: LIMIT } };
-      return (await dataOf(api.GET('/api/schemas/{schema_id}/versions', { params, signal }))).items;
+      return (await api.get('/api/schemas/{schema_id}/versions', { ...params, signal })).items;
     },
   });
 
 export const versionQuery = (revid: string) =>
   queryOptions({
     queryKey: ['schemas', 'version', revid],
-    queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/schema_versions/{schema_revid}', { params: { path: { schema_revid: revid } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/schema_versions/{schema_revid}', { path: { schema_revid: revid }, signal }),
     staleTime: Infinity,
   });
 
@@ -52,11 +49,9 @@ export const promptsOfQuery = (schemaId: string) =>
     queryKey: ['prompts', 'of', schemaId],
     queryFn: async ({ signal }) => {
       const query = { schema_id: schemaId, limit: LIMIT };
-      const { items } = await dataOf(api.GET('/api/prompts', { params: { query }, signal }));
+      const { items } = await api.get('/api/prompts', { query, signal });
       return Promise.all(
-        items.map(({ id }) =>
-          dataOf(api.GET('/api/prompts/{prompt_id}', { params: { path: { prompt_id: id } }, signal })),
-        ),
+        items.map(({ id }) => api.get('/api/prompts/{prompt_id}', { path: { prompt_id: id }, signal })),
       );
     },
   });
@@ -66,13 +61,7 @@ export const effectQuery = (schemaId: string, schema: Shape) =>
   queryOptions({
     queryKey: ['schemas', 'effect', schemaId, schema],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.POST('/api/schemas/{schema_id}/changes', {
-          params: { path: { schema_id: schemaId } },
-          body: { schema },
-          signal,
-        }),
-      ),
+      api.post('/api/schemas/{schema_id}/changes', { path: { schema_id: schemaId }, body: { schema }, signal }),
     retry: false,
   });
 
@@ -83,7 +72,7 @@ export const filledQuery = (schemaId: string) =>
     queryFn: async ({ signal }) => {
       const query = { since: dayOf(Date.now() - YEAR_MS), until: dayOf(Date.now()) };
       const params = { path: { schema_id: schemaId }, query };
-      const quality = await dataOf(api.GET('/api/schemas/{schema_id}/quality', { params, signal }));
+      const quality = await api.get('/api/schemas/{schema_id}/quality', { ...params, signal });
       return { documents: quality.documents, filled: new Map(quality.columns.map((one) => [one.path, one.filled])) };
     },
     staleTime: 60_000,
@@ -95,7 +84,7 @@ export const examplesQuery = (schemaId: string) =>
     queryKey: ['schemas', 'examples', schemaId],
     queryFn: async ({ signal }) => {
       const params = { path: { table_id: schemaId }, query: { limit: 20 } };
-      const { items } = await dataOf(api.GET('/api/tables/{table_id}/rows', { params, signal }));
+      const { items } = await api.get('/api/tables/{table_id}/rows', { ...params, signal });
       const located = ({ cells }: (typeof items)[number]) =>
         Object.values(cells).filter(({ page }) => page != null).length;
       const read = items.filter((one) => one.extraction_id !== null);
@@ -103,12 +92,10 @@ export const examplesQuery = (schemaId: string) =>
       const extraction =
         best === undefined
           ? null
-          : ((await dataOf(
-              api.GET('/api/extractions/{extraction_id}', {
-                params: { path: { extraction_id: best.extraction_id! } },
-                signal,
-              }),
-            )) as Extraction);
+          : ((await api.get('/api/extractions/{extraction_id}', {
+              path: { extraction_id: best.extraction_id! },
+              signal,
+            })) as Extraction);
       return { rows: read, extraction };
     },
     staleTime: 60_000,
@@ -134,14 +121,14 @@ export async function tryOn(documentId: string, schema: Shape): Promise<Pick<Tri
   );
   const params = { path: { run_id: runId } };
   for (;;) {
-    const run = await dataOf(api.GET('/api/runs/{run_id}', { params }));
+    const run = await api.get('/api/runs/{run_id}', params);
     if (!ENDED.includes(run.status)) {
       await new Promise((resolve) => setTimeout(resolve, EVERY_MS));
       continue;
     }
     const path = { extraction_id: run.extraction_id! };
-    const made = (await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path } }))) as Extraction;
-    await api.DELETE('/api/extractions/{extraction_id}', { params: { path } });
+    const made = (await api.get('/api/extractions/{extraction_id}', { path })) as Extraction;
+    await api.delete('/api/extractions/{extraction_id}', { path });
     return {
       after: run.status === 'completed' || Object.keys(made.extracted_fields).length > 0 ? made.extracted_fields : null,
       error: run.error,

@@ -1,12 +1,12 @@
 /** The public configuration, and the signed-in user. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 
 export const configQuery = queryOptions({
   queryKey: ['config'],
-  queryFn: () => dataOf(api.GET('/api/config')),
+  queryFn: () => api.get('/api/config'),
   staleTime: Infinity,
 });
 
-export const meQuery = queryOptions({ queryKey: ['me'], queryFn: () => dataOf(api.GET('/api/me')), staleTime: 60_000 });
+export const meQuery = queryOptions({ queryKey: ['me'], queryFn: () => api.get('/api/me'), staleTime: 60_000 });

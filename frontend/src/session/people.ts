@@ -1,7 +1,7 @@
 /** Names of the people in an organisation. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { meQuery } from './config';
@@ -19,9 +19,7 @@ export const membersQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'members'],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/organisations/{organisation_id}/members', { params: ofOrganisation(organisationId), signal }),
-      ),
+      api.get('/api/organisations/{organisation_id}/members', { ...ofOrganisation(organisationId), signal }),
   });
 
 /** Return "Jo Doyle" for jo.doyle@example.org. */

@@ -1,7 +1,7 @@
 /** Who approves what agents write, and which of their actions need it. Owners can change it; changes apply at once. */
 
 import { useQueries } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
 import { toolName } from '../run/toolText';
 import { t } from '../shared/i18n';
@@ -18,7 +18,7 @@ const WRITING_AGENTS = ['document', 'extraction', 'stack'] as const;
 export function useOrganisationChange(organisation: Organisation) {
   const path = { organisation_id: organisation.id };
   const change = useSettingsMutation(['me'], (body: OrganisationChange) =>
-    dataOf(api.PATCH('/api/organisations/{organisation_id}', { params: { path }, body })),
+    api.patch('/api/organisations/{organisation_id}', { path, body }),
   );
   return { change, shown: { ...organisation, ...(change.isPending && change.variables) } as Organisation };
 }

@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useLocation, useNavigate } from '@tanstack/react-router';
 import { MailX, UserPlus } from 'lucide-react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
 import { formatTime, visibleText } from '../shared/format';
@@ -22,12 +22,12 @@ export function InvitationPage() {
   const queries = useQueryClient();
   const offer = useQuery({
     queryKey: ['invitation', token],
-    queryFn: () => dataOf(api.POST('/api/invitations/read', { body: { token } })),
+    queryFn: () => api.post('/api/invitations/read', { body: { token } }),
     enabled: token !== '',
     retry: false,
   });
   const accept = useMutation({
-    mutationFn: async () => dataOf(api.POST('/api/invitations/accept', { body: { token } })),
+    mutationFn: async () => api.post('/api/invitations/accept', { body: { token } }),
     onSuccess: async (joined) => {
       await refresh(queries, 'me');
       await navigate({ to: '/documents', replace: true });

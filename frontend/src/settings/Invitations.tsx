@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { formatAge, formatTime, visibleText } from '../shared/format';
@@ -28,13 +28,13 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
   const path = { organisation_id: organisation.id };
   const invite = useSettingsMutation(touches, async () => {
     const body = { role, days: 7, ...(email !== '' && { email }) };
-    const made = await dataOf(api.POST('/api/organisations/{organisation_id}/invitations', { params: { path }, body }));
+    const made = await api.post('/api/organisations/{organisation_id}/invitations', { path, body });
     setLink(`${serviceAddress}/invitation#${made.token}`);
     setEmail('');
   });
   const revoke = useSettingsMutation(touches, (invitationId: string) =>
-    api.DELETE('/api/organisations/{organisation_id}/invitations/{invitation_id}', {
-      params: { path: { ...path, invitation_id: invitationId } },
+    api.delete('/api/organisations/{organisation_id}/invitations/{invitation_id}', {
+      path: { ...path, invitation_id: invitationId },
     }),
   );
   return (

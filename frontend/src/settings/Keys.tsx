@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { useState, type FormEvent } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -54,7 +54,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
   const [made, setMade] = useState<{ key: string; canSend: boolean } | null>(null);
   const touches = ['organisation', organisation.id, 'keys'] as const;
   const revoke = useSettingsMutation(touches, (keyId: string) =>
-    api.DELETE('/api/keys/{key_id}', { params: { path: { key_id: keyId } } }),
+    api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }),
   );
   return (
     <>
@@ -123,7 +123,7 @@ function NewKey({ touches, onMade }: NewKeyProps) {
   const create = useSettingsMutation(touches, async () => {
     const until = expiry === 'never' ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString();
     const body = { name, scopes: [...scopes], expires_at: until };
-    const { key } = await dataOf(api.POST('/api/keys', { body }));
+    const { key } = await api.post('/api/keys', { body });
     onMade({ key, canSend: scopes.some((one) => one === 'documents:add' || one === 'documents:write') });
   });
   const submit = (event: FormEvent) => {

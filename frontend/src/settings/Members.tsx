@@ -1,7 +1,7 @@
 /** The members of an organisation and their roles. */
 
 import { useQuery } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { MembershipRole, Organisation } from '../api/types';
 import { meQuery } from '../session/config';
 import { membersQuery, usePersonName } from '../session/people';
@@ -28,20 +28,13 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
   const touches = ['organisation', organisation.id, 'members'] as const;
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
   const change = useSettingsMutation(touches, ({ userId, role }: { userId: string; role: MembershipRole }) =>
-    dataOf(
-      api.PATCH('/api/organisations/{organisation_id}/members/{user_id}', {
-        params: { path: at(userId) },
-        body: { role },
-      }),
-    ),
+    api.patch('/api/organisations/{organisation_id}/members/{user_id}', { path: at(userId), body: { role } }),
   );
   const remove = useSettingsMutation(touches, (userId: string) =>
-    api.DELETE('/api/organisations/{organisation_id}/members/{user_id}', { params: { path: at(userId) } }),
+    api.delete('/api/organisations/{organisation_id}/members/{user_id}', { path: at(userId) }),
   );
   const leave = useSettingsMutation(['me'], async () => {
-    await api.POST('/api/organisations/{organisation_id}/leave', {
-      params: { path: { organisation_id: organisation.id } },
-    });
+    await api.post('/api/organisations/{organisation_id}/leave', { path: { organisation_id: organisation.id } });
     session.selectOrganisation(null);
   });
   return (

@@ -1,7 +1,7 @@
 /** The settings of an organisation. Owners can change them; changes apply at once. */
 
 import { useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { Organisation } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
@@ -75,7 +75,7 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
 function NewOrganisation() {
   const [name, setName] = useState('');
   const create = useSettingsMutation(['me'], async (body: { name: string }) => {
-    const made = await dataOf(api.POST('/api/organisations', { body }));
+    const made = await api.post('/api/organisations', { body });
     session.selectOrganisation(made.id);
     return made;
   });

@@ -77,7 +77,7 @@ function NewSource({ onClose }: { onClose: () => void }) {
   const [schema, setSchema] = useState(NOTHING);
   const add = useSettingsMutation(TOUCHES, async () => {
     const where = { kind, address: address.trim(), folder: folder.trim(), username: username.trim(), secret };
-    await api.POST('/api/sources', { body: { ...where, ...(schema === NOTHING ? {} : { extract: schema }) } });
+    await api.post('/api/sources', { body: { ...where, ...(schema === NOTHING ? {} : { extract: schema }) } });
     onClose();
   });
   const submit = (event: FormEvent) => {
@@ -144,13 +144,13 @@ function NewSource({ onClose }: { onClose: () => void }) {
 function SourceRow({ source }: { source: DocumentSource }) {
   const params = { path: { source_id: source.id } };
   const check = useSettingsMutation(TOUCHES, async () => {
-    await api.POST('/api/sources/{source_id}/check', { params });
+    await api.post('/api/sources/{source_id}/check', params);
     toast(t('settings.sources.checking'));
   });
   const change = useSettingsMutation(TOUCHES, (body: { is_paused?: boolean; secret?: string }) =>
-    api.PATCH('/api/sources/{source_id}', { params, body }),
+    api.patch('/api/sources/{source_id}', { ...params, body }),
   );
-  const remove = useSettingsMutation(TOUCHES, () => api.DELETE('/api/sources/{source_id}', { params }));
+  const remove = useSettingsMutation(TOUCHES, () => api.delete('/api/sources/{source_id}', params));
   const [asks, setAsks] = useState<'delete' | 'secret' | null>(null);
   const [secret, setSecret] = useState('');
   const address = visibleText(`${source.address}${source.folder === '' ? '' : ` · ${source.folder}`}`);

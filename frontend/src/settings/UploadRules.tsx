@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { ArrowUp, Trash2 } from 'lucide-react';
 import { useState } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { Organisation, UploadRule } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Field } from '../components/ui/Field';
@@ -27,7 +27,7 @@ export function UploadRules({ organisation, isOwner }: { organisation: Organisat
   const names = useTargets();
   const path = { organisation_id: organisation.id };
   const change = useSettingsMutation(['organisation', organisation.id, 'upload rules'], (items: UploadRule[]) =>
-    dataOf(api.PUT('/api/organisations/{organisation_id}/upload_rules', { params: { path }, body: { items } })),
+    api.put('/api/organisations/{organisation_id}/upload_rules', { path, body: { items } }),
   );
   if (listed.isError) return <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />;
   const rules = listed.data?.items ?? [];

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Ellipsis, ListChecks, Power, RotateCcw, Send, KeyRound, Trash2 } from 'lucide-react';
 import { useState, type FormEvent } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { ChangeType, Delivery, Webhook } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Checkbox } from '../components/ui/Checkbox';
@@ -76,7 +76,7 @@ function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
   const [chosen, setChosen] = useState<readonly Known[]>(['extraction__completed', 'extraction__reviewed']);
   const create = useSettingsMutation(TOUCHES, async () => {
     const body = { url: url.trim(), types: isAll ? [] : chosen.map(typeOf) };
-    onMade((await dataOf(api.POST('/api/webhooks', { body }))).secret);
+    onMade((await api.post('/api/webhooks', { body })).secret);
   });
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -135,16 +135,16 @@ interface RowProps {
 function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
   const params = { path: { webhook_id: webhook.id } };
   const test = useSettingsMutation(TOUCHES, async () => {
-    await api.POST('/api/webhooks/{webhook_id}/test', { params });
+    await api.post('/api/webhooks/{webhook_id}/test', params);
     toast(t('settings.webhooks.testSent'));
   });
   const rotate = useSettingsMutation(TOUCHES, async () =>
-    onSecret((await dataOf(api.POST('/api/webhooks/{webhook_id}/secret', { params }))).secret),
+    onSecret((await api.post('/api/webhooks/{webhook_id}/secret', params)).secret),
   );
   const change = useSettingsMutation(TOUCHES, (isEnabled: boolean) =>
-    api.PATCH('/api/webhooks/{webhook_id}', { params, body: { is_enabled: isEnabled } }),
+    api.patch('/api/webhooks/{webhook_id}', { ...params, body: { is_enabled: isEnabled } }),
   );
-  const remove = useSettingsMutation(TOUCHES, () => api.DELETE('/api/webhooks/{webhook_id}', { params }));
+  const remove = useSettingsMutation(TOUCHES, () => api.delete('/api/webhooks/{webhook_id}', params));
   const [isAsking, setAsking] = useState(false);
   const url = visibleText(webhook.url);
   return (
@@ -206,7 +206,7 @@ function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const log = useQuery(deliveriesQuery(webhook.id));
   const again = useSettingsMutation(TOUCHES, async (deliveryId: string) => {
     const params = { path: { webhook_id: webhook.id, delivery_id: deliveryId } };
-    await api.POST('/api/webhooks/{webhook_id}/deliveries/{delivery_id}', { params });
+    await api.post('/api/webhooks/{webhook_id}/deliveries/{delivery_id}', params);
   });
   return (
     <Dialog title={t('settings.webhooks.log')} open onClose={onClose} isWide>

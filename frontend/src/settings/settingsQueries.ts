@@ -1,22 +1,20 @@
 /** Queries of the settings. Each key starts with the organisation. */
 
 import { queryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { LIMIT, ofOrganisation } from '../session/people';
 
 export const invitationsQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'invitations'],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/organisations/{organisation_id}/invitations', { params: ofOrganisation(organisationId), signal }),
-      ),
+      api.get('/api/organisations/{organisation_id}/invitations', { ...ofOrganisation(organisationId), signal }),
   });
 
 export const keysQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'keys'],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/keys', { params: { query: { limit: LIMIT } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/keys', { query: { limit: LIMIT }, signal }),
   });
 
 const YEAR_MS = 360 * 86_400_000;
@@ -26,7 +24,7 @@ export const monthsQuery = queryOptions({
   queryKey: ['usage', 'months'],
   queryFn: async ({ signal }) => {
     const since = new Date(Date.now() - YEAR_MS).toISOString().slice(0, 10);
-    const { items } = await dataOf(api.GET('/api/usage', { params: { query: { since } }, signal }));
+    const { items } = await api.get('/api/usage', { query: { since }, signal });
     const months = Map.groupBy(items, ({ day }) => day.slice(0, 7));
     return [...months]
       .toReversed()
@@ -49,22 +47,20 @@ export const uploadRulesQuery = (organisationId: string) =>
   queryOptions({
     queryKey: ['organisation', organisationId, 'upload rules'],
     queryFn: ({ signal }) =>
-      dataOf(
-        api.GET('/api/organisations/{organisation_id}/upload_rules', {
-          params: { path: { organisation_id: organisationId } },
-          signal,
-        }),
-      ),
+      api.get('/api/organisations/{organisation_id}/upload_rules', {
+        path: { organisation_id: organisationId },
+        signal,
+      }),
   });
 
 export const webhooksQuery = queryOptions({
   queryKey: ['webhooks'],
-  queryFn: ({ signal }) => dataOf(api.GET('/api/webhooks', { signal })),
+  queryFn: ({ signal }) => api.get('/api/webhooks', { signal }),
 });
 
 export const sourcesQuery = queryOptions({
   queryKey: ['sources'],
-  queryFn: ({ signal }) => dataOf(api.GET('/api/sources', { signal })),
+  queryFn: ({ signal }) => api.get('/api/sources', { signal }),
   refetchInterval: 3000,
 });
 
@@ -73,7 +69,7 @@ export const deliveriesQuery = (webhookId: string) =>
   queryOptions({
     queryKey: ['webhooks', webhookId, 'deliveries'],
     queryFn: ({ signal }) =>
-      dataOf(api.GET('/api/webhooks/{webhook_id}/deliveries', { params: { path: { webhook_id: webhookId } }, signal })),
+      api.get('/api/webhooks/{webhook_id}/deliveries', { path: { webhook_id: webhookId }, signal }),
     refetchInterval: 3000,
   });
 
@@ -81,5 +77,5 @@ export const deliveriesQuery = (webhookId: string) =>
 export const agentToolsQuery = (agent: string) =>
   queryOptions({
     queryKey: ['tools of an agent', agent],
-    queryFn: ({ signal }) => dataOf(api.GET('/api/agent/tools', { params: { query: { agent } }, signal })),
+    queryFn: ({ signal }) => api.get('/api/agent/tools', { query: { agent }, signal }),
   });

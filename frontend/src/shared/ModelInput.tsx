@@ -3,7 +3,7 @@
 
 import { Autocomplete } from '@base-ui/react/autocomplete';
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { itemClass, popupClass } from '../components/ui/popup';
 import { formatPrice } from './format';
 import { t } from './i18n';
@@ -15,7 +15,7 @@ const recent = persisted<readonly string[]>('fieldmark.models', (stored) =>
 
 export const modelsQuery = queryOptions({
   queryKey: ['models'],
-  queryFn: ({ signal }) => dataOf(api.GET('/api/agent/models', { signal })),
+  queryFn: ({ signal }) => api.get('/api/agent/models', { signal }),
   staleTime: Infinity,
 });
 

@@ -4,7 +4,7 @@ import { keepPreviousData, queryOptions, useInfiniteQuery, useQuery } from '@tan
 import { useNavigate } from '@tanstack/react-router';
 import { CircleHelp, FileText, Keyboard, Moon, Search, Sun, Table2 } from 'lucide-react';
 import { useDeferredValue, useState, type KeyboardEvent } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { Command, type CommandGroup, type CommandItem } from '../components/ui/Command';
 import { Kbd } from '../components/ui/Kbd';
 import { documentsQuery } from '../documents/documentQueries';
@@ -21,8 +21,7 @@ const MAX_FOUND = 5;
 const textQuery = (q: string) =>
   queryOptions({
     queryKey: ['search', 'command', q],
-    queryFn: async ({ signal }) =>
-      (await dataOf(api.GET('/api/search', { params: { query: { q, limit: MAX_FOUND } }, signal }))).hits,
+    queryFn: async ({ signal }) => (await api.get('/api/search', { query: { q, limit: MAX_FOUND }, signal })).hits,
     placeholderData: keepPreviousData,
     staleTime: 30_000,
   });

@@ -3,7 +3,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Plus } from 'lucide-react';
 import { useRef, useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
@@ -22,12 +22,7 @@ export function AddDocuments({ stackId }: { stackId: string }) {
   const [chosen, setChosen] = useState<ReadonlySet<string> | null>(null);
   const add = useMutation({
     mutationFn: (ids: readonly string[]) =>
-      dataOf(
-        api.POST('/api/stacks/{stack_id}/documents', {
-          params: { path: { stack_id: stackId } },
-          body: { document_ids: [...ids] },
-        }),
-      ),
+      api.post('/api/stacks/{stack_id}/documents', { path: { stack_id: stackId }, body: { document_ids: [...ids] } }),
     onSuccess: ({ added }) => {
       setChosen(null);
       toast(t('stacks.added', { count: added }));

@@ -3,7 +3,7 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { ReplacedValue, Stack } from '../api/types';
 import { displayValue } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
@@ -74,12 +74,8 @@ function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: St
   const decide = useMutation({
     mutationFn: (isRestored: boolean): Promise<unknown> =>
       isRestored
-        ? dataOf(
-            api.PATCH('/api/extractions/{extraction_id}/fields', { params, body: { path: one.path, value: one.old } }),
-          )
-        : dataOf(
-            api.POST('/api/extractions/{extraction_id}/locks', { params: { ...params, query: { path: one.path } } }),
-          ),
+        ? api.patch('/api/extractions/{extraction_id}/fields', { ...params, body: { path: one.path, value: one.old } })
+        : api.post('/api/extractions/{extraction_id}/locks', { ...params, query: { path: one.path } }),
     // Until the change is shown, the buttons stay disabled.
     onSuccess: () => refresh(queries, 'stacks', 'records'),
     onError: (error) => toast(errorMessage(error), { urgent: true }),

@@ -4,7 +4,7 @@ import { Menu } from '@base-ui/react/menu';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { ArrowDown, ArrowUp, Asterisk, EyeOff, Filter, Group, Hash, ListChecks } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import { cn } from '../components/ui/cn';
 import { MenuItem, MenuSeparator, SubMenu } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
@@ -139,12 +139,12 @@ function Required({
   const change = useMutation({
     mutationFn: async () => {
       const params = { path: { schema_id: schemaId } };
-      const stored = await dataOf(api.GET('/api/schemas/{schema_id}', { params }));
+      const stored = await api.get('/api/schemas/{schema_id}', params);
       const schema = stored.schema as Record<string, unknown>;
       const own = (schema['x-fieldmark'] ?? {}) as Record<string, unknown>;
       const columns = is ? required.filter((one) => one !== path) : [...required, path];
       const body = { schema: { ...schema, 'x-fieldmark': { ...own, required: columns } } };
-      return api.PATCH('/api/schemas/{schema_id}', { params, body });
+      return api.patch('/api/schemas/{schema_id}', { ...params, body });
     },
     onSuccess: () => {
       void refresh(queries, 'records', 'stacks', 'schemas');

@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import type { ColumnsChanged, Stack } from '../api/types';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { formatEstimate } from '../shared/format';
@@ -18,9 +18,7 @@ export function ColumnsDialog({ stack, onClose }: { stack: Stack; onClose: () =>
   const [preview, setPreview] = useState<ColumnsChanged | null>(null);
   const send = async (isPreview: boolean) => {
     const body = { columns: namedColumns(columns), preview: isPreview };
-    return (await dataOf(
-      api.PUT('/api/stacks/{stack_id}/columns', { params: { path: { stack_id: stack.id } }, body }),
-    )) as ColumnsChanged;
+    return (await api.put('/api/stacks/{stack_id}/columns', { path: { stack_id: stack.id }, body })) as ColumnsChanged;
   };
   /** Preview first. Without rows that follow older columns there is nothing to show: apply at once. */
   const set = useMutation({

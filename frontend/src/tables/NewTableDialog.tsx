@@ -3,7 +3,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useRef, useState } from 'react';
-import { dataOf, api } from '../api/client';
+import { api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
@@ -33,7 +33,7 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
         document_ids: [...chosen],
         ...(!isSuggested && named.length > 0 && { columns: named }),
       };
-      return dataOf(api.POST('/api/stacks', { body }));
+      return api.post('/api/stacks', { body });
     },
     onSuccess: ({ id }) => {
       upload(files, id);

@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { CircleCheck, Minus, RotateCw, Tag, Trash2, X } from 'lucide-react';
 import { useState } from 'react';
-import { dataOf, api, fetchFile } from '../api/client';
+import { api, fetchFile } from '../api/client';
 import type { Extraction, ReadRow, RecordRow, TableColumn } from '../api/types';
 import { needsPerson, openFields } from '../fields/fieldStatus';
 import { withdrawReview } from '../document/MarkReviewed';
@@ -116,7 +116,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
   const removeRows = (stack: string) => {
     const rows = once('document_id');
     const body = { document_ids: rows.map((row) => row.document_id) };
-    const undo = () => api.POST('/api/stacks/{stack_id}/documents', { params: { path: { stack_id: stack } }, body });
+    const undo = () => api.post('/api/stacks/{stack_id}/documents', { path: { stack_id: stack }, body });
     run.mutate({ rows, act: (row) => removeFromStack(stack, row.document_id), undo });
   };
 
@@ -275,22 +275,23 @@ async function markReviewed({ extraction_id: id, version, status }: ReadRow): Pr
   const before =
     status === 'done'
       ? 'completed'
-      : ((await dataOf(api.GET('/api/extractions/{extraction_id}', { params: { path } }))) as Extraction).status;
-  await api.POST('/api/extractions/{extraction_id}/complete', {
-    params: { path, header: { 'if-match': `"${version}"` } },
-  });
+      : ((await api.get('/api/extractions/{extraction_id}', { path })) as Extraction).status;
+  await api.post('/api/extractions/{extraction_id}/complete', { path, header: { 'if-match': `"${version}"` } });
   return before;
 }
 
 async function addTag(id: string, tagId: string) {
   const params = { path: { document_id: id } };
-  const { tags } = await dataOf(api.GET('/api/documents/{document_id}', { params }));
+  const { tags } = await api.get('/api/documents/{document_id}', params);
   if (!tags.some((tag) => tag.id === tagId))
-    await api.PATCH('/api/documents/{document_id}', { params, body: { tags: [...tags.map((tag) => tag.id), tagId] } });
+    await api.patch('/api/documents/{document_id}', {
+      ...params,
+      body: { tags: [...tags.map((tag) => tag.id), tagId] },
+    });
 }
 
 async function removeFromStack(stackId: string, documentId: string) {
-  await api.DELETE('/api/stacks/{stack_id}/documents/{document_id}', {
-    params: { path: { stack_id: stackId, document_id: documentId } },
+  await api.delete('/api/stacks/{stack_id}/documents/{document_id}', {
+    path: { stack_id: stackId, document_id: documentId },
   });
 }

@@ -30,14 +30,14 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
   const params = { path: { stack_id: stack.id } };
   const renamed = () => refresh(queries, 'stacks', ['records', 'tables']);
   const rename = useMutation({
-    mutationFn: () => api.PATCH('/api/stacks/{stack_id}', { params, body: { name: name.trim() } }),
+    mutationFn: () => api.patch('/api/stacks/{stack_id}', { ...params, body: { name: name.trim() } }),
     onSuccess: () => {
       setAsked(null);
       return renamed();
     },
   });
   const remove = useMutation({
-    mutationFn: () => api.DELETE('/api/stacks/{stack_id}', { params }),
+    mutationFn: () => api.delete('/api/stacks/{stack_id}', params),
     onSuccess: async () => {
       await navigate({ to: '/tables' });
       await refresh(queries, ['stacks', 'list'], ['records', 'tables']);

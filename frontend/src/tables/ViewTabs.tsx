@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Plus, Users } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { api, dataOf } from '../api/client';
+import { api } from '../api/client';
 import type { SavedView } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
@@ -50,9 +50,7 @@ export function ViewTabs({ table, view, onView }: Props) {
   });
   const save = (to: { name?: string; settings?: TableView }, id: string) =>
     change.mutate(() =>
-      dataOf(
-        api.PATCH('/api/tables/{table_id}/views/{view_id}', { params: path(id), body: to as Record<string, never> }),
-      ),
+      api.patch('/api/tables/{table_id}/views/{view_id}', { ...path(id), body: to as Record<string, never> }),
     );
   const submit = () => {
     const given = name.trim();
@@ -60,7 +58,7 @@ export function ViewTabs({ table, view, onView }: Props) {
     if (naming === 'rename' && current !== undefined) return save({ name: given }, current.id);
     const params = { path: { table_id: table } };
     const body = { name: given, settings: settings as Record<string, never> };
-    change.mutate(() => dataOf(api.POST('/api/tables/{table_id}/views', { params, body })));
+    change.mutate(() => api.post('/api/tables/{table_id}/views', { ...params, body }));
   };
   const list = view.list === undefined ? {} : { list: view.list };
   const isAll = view.view === undefined && isSame(settings, list);
@@ -111,7 +109,7 @@ export function ViewTabs({ table, view, onView }: Props) {
             danger
             onChoose={() =>
               change.mutate(async () => {
-                await api.DELETE('/api/tables/{table_id}/views/{view_id}', { params: path(current.id) });
+                await api.delete('/api/tables/{table_id}/views/{view_id}', path(current.id));
                 onView(list);
                 return null;
               })

@@ -3,7 +3,7 @@
 
 import { useQueryClient, type Query } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
-import { api, ApiError, dataOf } from '../api/client';
+import { api, ApiError } from '../api/client';
 import type { Change, Extraction, ReadRow, RecordCell, RecordRow, TableColumn } from '../api/types';
 import { extractionQuery } from '../fields/extractionQueries';
 import { needsPerson } from '../fields/fieldStatus';
@@ -88,7 +88,7 @@ export function useCellEdits() {
       if (now === (edit.row.cells[edit.column.path]?.value ?? null)) return onError(error);
       if (now === edit.value) return undefined; // both entered the same value
       const params = { path: { extraction_id: id }, query: { path, limit: 1 } };
-      const { items } = await dataOf(api.GET('/api/extractions/{extraction_id}/history', { params }));
+      const { items } = await api.get('/api/extractions/{extraction_id}/history', params);
       return setConflicts((before) => [...before, { ...edit, path, now, change: (items as Change[])[0] }]);
     } catch {
       return onError(error);

@@ -1,7 +1,7 @@
 /** Query for unmapped text. */
 
 import { infiniteQueryOptions } from '@tanstack/react-query';
-import { dataOf, api } from '../../api/client';
+import { api } from '../../api/client';
 import type { UnmappedPage } from '../../api/types';
 
 /** The key has the version, so that the result matches the fields that are shown. */
@@ -11,7 +11,7 @@ export const unmappedQuery = (extractionId: string, version: number) =>
     initialPageParam: 1,
     queryFn: async ({ pageParam, signal }) => {
       const params = { path: { extraction_id: extractionId }, query: { page: pageParam } };
-      return (await dataOf(api.GET('/api/extractions/{extraction_id}/unmapped', { params, signal }))) as UnmappedPage;
+      return (await api.get('/api/extractions/{extraction_id}/unmapped', { ...params, signal })) as UnmappedPage;
     },
     getNextPageParam: (last) => last.next,
     staleTime: Infinity,
