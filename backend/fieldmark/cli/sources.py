@@ -8,9 +8,10 @@ from uuid import UUID
 
 import typer
 
-from fieldmark.cli.client import run_with_client
+from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import ask_password, print_json
 from fieldmark.cli.process import FAILED, exit_with
+from fieldmark.cli.tables import find_table
 from fieldmark.cli.target import HelpedCommand, HelpedGroup, Target, command
 from fieldmark.cli.terminal import show_lines, steps
 
@@ -28,12 +29,23 @@ def add_source(
     username: Annotated[str, typer.Option("--username", help="The access key id, or the mailbox's user.")],
     folder: Annotated[str, typer.Option(help="Only names that begin with it; or a mailbox's folder.")] = "",
     extract: Annotated[str | None, typer.Option(help="Extract each document with this schema: name or id.")] = None,
+    table: Annotated[str | None, typer.Option(help="Make each document a row of this stack or schema.")] = None,
 ) -> None:
     """Add a bucket or a mailbox. Its secret key or password is asked for, or read from standard input."""
     kind = "mailbox" if address.lower().startswith("imaps:") else "bucket"
-    body = {"kind": kind, "address": address, "username": username, "secret": ask_password(), "folder": folder}
+    body: dict[str, object] = {"kind": kind, "address": address, "username": username, "folder": folder}
+    body["secret"] = ask_password()
     body |= {} if extract is None else {"extract": extract}
-    made = run_with_client(target, lambda client: client.send("POST", "/api/sources", body))
+
+    async def add(client: Client) -> Any:
+        found = {} if table is None else await find_table(client, table)
+        if "schema_id" in found:
+            body["stack_id"] = found["id"]
+        if schema_id := found.get("schema_id", found.get("id")):
+            body.setdefault("extract", schema_id)
+        return await client.send("POST", "/api/sources", body)
+
+    made = run_with_client(target, add)
     if not print_json(target, made):
         typer.echo(made["id"])
         steps().print(f"Added. See `fieldmark source status {made['id']}`.")

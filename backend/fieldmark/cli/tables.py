@@ -90,11 +90,14 @@ def view(
         write(found["sql"].encode(), None)
 
 
-async def _path_of(client: Client, name: str) -> str:
-    """Return the address of the table with this name. Ends the command if there is none."""
+async def find_table(client: Client, name: str) -> dict[str, Any]:
+    """Return the stack (which has a `schema_id`), or else the schema, with this name. Ends the command without one."""
     stacks = (await client.get("/api/stacks", name=name))["items"]  # before schemas: that of a stack has its name
-    found = stacks[0] if stacks else await find_or_exit(client, "schema", name)
-    return f"/api/tables/{found['id']}"
+    return stacks[0] if stacks else await find_or_exit(client, "schema", name)
+
+
+async def _path_of(client: Client, name: str) -> str:
+    return f"/api/tables/{(await find_table(client, name))['id']}"
 
 
 def _lines(found: dict[str, Any]) -> list[list[str]]:
