@@ -34,13 +34,16 @@ VALUES = 30
 class World:
     """How errors and reviewers are. `clustered`: errors are in one document of ten. `drift`: the last documents have
     three times the errors of the first. `missed`: the share of errors that reviewers confirm. `unanswered`: the share
-    of audits that no one looks at."""
+    of audits that no one looks at. `layouts`: how many the documents have. `new_layout`: the last tenth of the
+    documents have another layout, with ten times the errors, and no one looks at this share of its audits."""
 
     name: str
     clustered: bool = False
     drift: bool = False
     missed: float = 0
     unanswered: float = 0
+    layouts: int = 1
+    new_layout: float | None = None
 
 
 WORLDS = (
@@ -48,6 +51,10 @@ WORLDS = (
     World("in one document of ten", clustered=True),
     World("three times as many at the end", drift=True),
     World("a fifth of the audits unanswered", clustered=True, drift=True, unanswered=0.2),
+    World("a fifth unanswered, of 20 layouts", clustered=True, drift=True, unanswered=0.2, layouts=20),
+    World("ten times as many in a new layout", new_layout=0),
+    World("the same, and no one looked at it yet", new_layout=1),
+    World("the same, and a third was looked at", new_layout=0.67),
     World("reviewers confirm 5 % of the errors", clustered=True, drift=True, missed=0.05),
     World("reviewers confirm 20 % of the errors", clustered=True, drift=True, missed=0.2),
 )
@@ -72,11 +79,15 @@ class Draws:
         query = "select private.audit_rate(%s::numeric, n * %s) from generate_series(0, %s - 1) as n"
         return [row[0] for row in self._connection.execute(query, [GOAL, VALUES, documents]).fetchall()]
 
+    def is_new(self, looked_at: int, drawn: int) -> bool:
+        found = self._connection.execute("select private.is_new_layout(%s, %s)", [looked_at, drawn]).fetchone()
+        return found is not None and found[0]
+
 
 @dataclass
 class _Audit:
     draw: float
-    is_wrong: bool
+    layout: int
     is_seen_wrong: bool | None
 
 
@@ -88,6 +99,9 @@ def claims(
     unseen = wrong = 0
     for number, rate in enumerate(draws.rates(documents)):
         of_document = share * (0.5 + number / documents if world.drift else 1)
+        layout, unanswered = chance.randrange(world.layouts), world.unanswered
+        if world.new_layout is not None and number >= documents * 0.9:
+            of_document, layout, unanswered = min(of_document * 10, 1), world.layouts, world.new_layout
         if world.clustered:
             of_document = min(of_document * 10, 1) if chance.random() < 0.1 else 0
         for _ in range(VALUES):
@@ -97,14 +111,19 @@ def claims(
                 unseen += 1
                 wrong += is_wrong
                 continue
-            seen = None if chance.random() < world.unanswered else is_wrong and chance.random() >= world.missed
-            audits.append(_Audit(draw, is_wrong, seen))
+            seen = None if chance.random() < unanswered else is_wrong and chance.random() >= world.missed
+            audits.append(_Audit(draw, layout, seen))
         if (number + 1) % (documents // 10) == 0:
-            counted = [one for one in audits if one.draw < rate]
-            seen_wrong = sum(one.is_seen_wrong is True for one in counted)
-            right = sum(one.is_seen_wrong is False for one in counted)
-            count = AuditCount(1, True, right, seen_wrong, len(counted) - right - seen_wrong)
-            yield Claim.of(unseen, [count], GOAL), wrong / unseen
+            yield Claim.of(unseen, _count(audits, rate, draws), GOAL), wrong / unseen
+
+
+def _count(audits: list[_Audit], rate: float, draws: Draws) -> list[AuditCount]:
+    found: list[AuditCount] = []
+    for layout in {one.layout for one in audits}:
+        counted = [one.is_seen_wrong for one in audits if one.layout == layout and one.draw < rate]
+        wrong, right, waiting = (counted.count(outcome) for outcome in (True, False, None))
+        found.append(AuditCount(1, True, right, wrong, waiting, waiting * draws.is_new(right + wrong, len(counted))))
+    return found
 
 
 def simulate(world: World, organisations: int, draws: Draws, chance: random.Random) -> str:

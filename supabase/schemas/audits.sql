@@ -58,7 +58,8 @@ $$;
 -- for the service without a user.
 --   values   accepted without a look: no one has looked at them
 --   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
---   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting] by the first two
+--   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting, of these those of new
+--            layouts] by the first two. A document that was reviewed as a whole has none that wait
 --   weeks    [monday, right, wrong] of the audits that would be accepted without the audit, by the week of the look
 --   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
 create function private.review_figures(p_schema_id uuid) returns table (
@@ -81,11 +82,17 @@ begin
   group by e.model order by max(e.created_at) desc limit 1;
   "values" := coalesce("values", 0);
   audits := (
-    select coalesce(jsonb_agg(jsonb_build_array(a.confidence, a.is_accepted, a.is_right, a.is_wrong, a.waiting)), '[]') from (
+    select coalesce(jsonb_agg(jsonb_build_array(
+      a.confidence, a.is_accepted, a.is_right, a.is_wrong, a.waiting, a.of_new_layouts)), '[]') from (
       select confidence, is_accepted, count(*) filter (where outcome = 'right') as is_right,
-        count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting
-      from public.audits as one
-      where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
+        count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting,
+        count(*) filter (where outcome is null and private.is_new_layout(looked_at, drawn)) as of_new_layouts
+      from (
+        select one.*, count(outcome) over layouts as looked_at, count(*) over layouts as drawn
+        from public.audits as one join public.extractions as e on e.id = one.extraction_id
+        where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
+          and (outcome is not null or e.reviewed_at is null)
+        window layouts as (partition by e.layout, is_accepted)) as one
       group by 1, 2) as a);
   weeks := (
     select coalesce(jsonb_agg(jsonb_build_array(a.monday, a.is_right, a.is_wrong) order by a.monday), '[]') from (
@@ -141,6 +148,38 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   cross join lateral (select s.review_policy ->> 'model' = p_model
     and (s.review_policy ->> 'schema_revid')::uuid in (select private.same_versions(v.id)) as is_same) as known
   where v.id = p_schema_revid
+$$;
+
+-- Whether a layout is new, of whose drawn values so many were looked at: fewer than half of them, and than 20.
+create function private.is_new_layout(p_looked_at bigint, p_drawn bigint) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp return p_looked_at < least(20, p_drawn / 2.0);
+
+-- The hashes of what is printed on a document's first page beside the values of its extraction: labels, and what the sender
+-- prints on each document. Pages of the same layout share most of them.
+create function private.layout_words(p_extraction_id uuid, p_document_id uuid) returns integer[]
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+begin
+  return (select coalesce(array_agg(distinct hashtext(word[1])), '{}') from (
+    select regexp_matches(lower(left(text, 20000)), '[[:alpha:]]{3,}', 'g') as word
+    from public.document_pages where document_id = p_document_id and number = 1
+    except
+    select regexp_matches(lower(text), '[[:alpha:]]{3,}', 'g')
+    from public.fields where extraction_id = p_extraction_id and kind = 'text') as printed);
+end $$;
+
+-- The layout of a page with these words: that of the most similar of the table's newest 200 extractions with at least half
+-- of the words of both, or a new one.
+create function private.layout_of(p_schema_revid uuid, p_words integer[]) returns uuid
+language sql volatile set search_path = pg_catalog, pg_temp as $$
+  select coalesce((
+    select e.layout from (
+      select layout, layout_words from public.extractions
+      where schema_revid in (select private.same_versions(p_schema_revid)) and layout is not null
+      order by created_at desc limit 200) as e
+    cross join lateral (
+      select count(*) filter (where word = any (p_words)) as shared, count(*) as own from unnest(e.layout_words) as word) as n
+    where shared * 2 >= own + cardinality(p_words) - shared and shared > 0
+    order by shared::float8 / (own + cardinality(p_words) - shared) desc limit 1), private.new_id())
 $$;
 
 -- Draws audits among the values that an agent found, each value once: those with an id above `p_after`. Returns the last id.

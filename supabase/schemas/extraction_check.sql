@@ -262,6 +262,10 @@ begin
     new.model := coalesce((select model from public.usage where run_id = private.this_run() order by created_at desc limit 1), '');
     select p.min_confidences, p.audit_rate into new.min_confidences, new.audit_rate
     from private.review_policy(new.schema_revid, new.model) as p;
+    if new.layout is null and new.audit_rate > 0 then
+      new.layout_words := private.layout_words(new.id, new.document_id);
+      new.layout := private.layout_of(new.schema_revid, new.layout_words);
+    end if;
     new.drawn_to := private.draw_audits(new, old.drawn_to);
   end if;
   if tg_op = 'UPDATE' and (

@@ -47,6 +47,9 @@ create table public.extractions (
   model text,
   min_confidences jsonb not null default '{}',
   audit_rate float8,
+  -- Extractions whose pages look alike have the same layout: see private.layout_of.
+  layout uuid,
+  layout_words integer[],
   -- The last field that had its chance to be drawn.
   drawn_to bigint not null default 0,
   -- The values that were accepted without a look.

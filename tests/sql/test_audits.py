@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -149,6 +150,90 @@ def test_agents_own_change_ends_an_audit(edited: EditedExtraction) -> None:
     assert first
     edited.agent().update(["items", first.split("[")[1].split("]")[0], "price"], 5000)
     assert first not in _audits(edited)
+
+
+INVOICE = "ACME Ltd Invoice number Due date Net amount Total Please pay within thirty days"
+RECEIPT = "Corner shop Receipt Cash Change Served by Thank you come again"
+
+
+def _printed(edited: EditedExtraction, page: str) -> EditedExtraction:
+    """Return an extraction of the same schema, of another document with this page."""
+    document, extraction, org = uuid4(), uuid4(), edited.sample.org
+    connection = edited.member().connection
+    connection.execute(
+        "insert into documents (id, org_id, filename, storage_path) values (%s, %s, 'a.txt', %s)",
+        [document, org, f"{org}/{document}/a.txt"],
+    )
+    connection.execute(
+        "insert into document_pages (document_id, org_id, number, width, height, text, words, engine) "
+        "values (%s, %s, 1, 1, 1, %s, '[]', 'text')",
+        [document, org, page],
+    )
+    connection.execute(
+        "insert into extractions (id, org_id, document_id, schema_revid) values (%s, %s, %s, %s)",
+        [extraction, org, document, edited.sample.schema_revid],
+    )
+    return EditedExtraction(connection, replace(edited.sample, document=document), extraction)
+
+
+def _confirm(edited: EditedExtraction, count: int) -> None:
+    edited.member()
+    for path in [path for path in _audits(edited) if path][:count]:
+        index = path.split("[")[1].split("]")[0]
+        edited.update(["items", index, "price"], int(index))
+
+
+def _waiting(edited: EditedExtraction) -> tuple[int, int]:
+    """Return how many drawn values of the table wait for a look, and of these those of new layouts."""
+    (audits,) = edited.member().connection.execute(
+        "select audits from private.review_figures(%s)", [edited.sample.schema]
+    ).fetchone() or ([],)
+    return sum(one[4] for one in audits), sum(one[5] for one in audits)
+
+
+def test_layout_is_new_until_half_of_its_drawn_values_or_twenty_were_looked_at(edited: EditedExtraction) -> None:
+    first = _printed(edited, f"{INVOICE} for Miller, screws and nails")
+    _read(first)
+    drawn = len(_audits(first))
+    assert _waiting(first) == (drawn, drawn)
+    enough = min(20, -(-drawn // 2))
+    _confirm(first, enough - 1)
+    assert _waiting(first) == (drawn - enough + 1, drawn - enough + 1)
+    _confirm(first, enough)
+    assert _waiting(first) == (drawn - enough, 0)
+    _confirm(first, drawn)
+    same = _printed(edited, f"{INVOICE} for Jones and Partners, paint")
+    _read(same, rows=20)
+    assert _waiting(same) == (len(_audits(same)), 0)
+    other = _printed(edited, RECEIPT)
+    _read(other)
+    assert _waiting(other)[1] == len(_audits(other)) > 5
+    # Nothing waits in a document that was reviewed as a whole.
+    other.member().call("complete_extraction")
+    assert _waiting(other)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "is_same"),
+    [(INVOICE.upper(), True), (INVOICE[:50], True), (INVOICE[:20], False), (RECEIPT, False), ("12 7.50", False)],
+)
+def test_pages_with_most_words_in_common_have_the_same_layout(
+    edited: EditedExtraction, page: str, is_same: bool
+) -> None:
+    documents = [_printed(edited, text) for text in (INVOICE, page)]
+    for one in documents:
+        _read(one, rows=1)
+    assert (documents[0].column("layout") == documents[1].column("layout")) is is_same
+
+
+def test_values_say_nothing_about_the_layout(edited: EditedExtraction) -> None:
+    texts = [f"{INVOICE} {' '.join(text + end for end in 'abcdefghijklmno')}" for text in ("hammer", "yellow")]
+    for has_value in (False, True):
+        documents = [_printed(edited, text) for text in texts]
+        for one, text in zip(documents, texts, strict=True):
+            one.agent().save({"note": text.removeprefix(INVOICE) if has_value else "-"})
+            one.call("complete_extraction")
+        assert (documents[0].column("layout") == documents[1].column("layout")) is has_value
 
 
 def test_draws_are_uniform_and_independent_of_each_other(roles: Roles) -> None:

@@ -23,13 +23,16 @@ _FEWEST_LOOKS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AuditCount:
-    """Drawn values with the same confidence. `is_accepted`: nothing but the draw asks a person to look at them."""
+    """Drawn values with the same confidence. `is_accepted`: nothing but the draw asks a person to look at them.
+    `of_new_layouts`: those that wait in documents of new layouts. What is known of others says nothing about them, so
+    they count as wrong."""
 
     confidence: float
     is_accepted: bool
     right: int
     wrong: int
     waiting: int
+    of_new_layouts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,11 @@ class Claim:
     values: Annotated[int, Field(description="Values that were accepted without a look.")]
     audited: Annotated[int, Field(description="Values drawn at random from all accepted ones that a person looked at.")]
     wrong: Annotated[int, Field(description="Of those, the values that the person replaced or removed.")]
-    waiting: Annotated[int, Field(description="Drawn values that no one has looked at yet. They do not count.")]
+    waiting: Annotated[int, Field(description="Drawn values that no one has looked at yet.")]
+    of_new_layouts: Annotated[
+        int,
+        Field(description="Of the waiting ones, those of new layouts. They count as wrong, and the others not at all."),
+    ]
     at_most: Annotated[
         float | None,
         Field(
@@ -59,8 +66,10 @@ class Claim:
         wrong = sum(one.wrong for one in accepted)
         audited = wrong + sum(one.right for one in accepted)
         waiting = sum(one.waiting for one in accepted)
+        new = sum(one.of_new_layouts for one in accepted)
+        at_most = upper_bound(wrong + new, audited + new) if audited else None
         needed = None if max_error >= 1 else audits_needed(wrong, max_error)
-        return cls(values, audited, wrong, waiting, upper_bound(wrong, audited), max_error, needed)
+        return cls(values, audited, wrong, waiting, new, at_most, max_error, needed)
 
     @property
     def is_proven(self) -> bool:
@@ -111,7 +120,7 @@ def min_confidence(audits: Sequence[AuditCount], max_error: float, start: float)
     proven = start
     for confidence in (start, *(one for one in _LOWER if one < start)):
         tested = [one for one in audits if one.confidence >= confidence]
-        wrong = sum(one.wrong for one in tested)
+        wrong = sum(one.wrong + one.of_new_layouts for one in tested)
         if not _is_bounded(wrong, wrong + sum(one.right for one in tested), max_error):
             break
         proven = confidence

@@ -25,7 +25,7 @@ class ReviewFigures:
     model: str | None
     values: int
     rate: float | None
-    audits: list[tuple[float, bool, int, int, int]]
+    audits: list[tuple[float, bool, int, int, int, int]]
     weeks: list[tuple[str, int, int]]
     looks: list[tuple[str, int, int, int]]
     min_confidences: dict[str, float] | None

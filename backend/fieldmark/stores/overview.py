@@ -340,7 +340,7 @@ _VALUES: Final[Mapping[CountedKind, LiteralString]] = {
           and f.status = 'found' and f.kind <> 'container' and f.state = 'found' and f.outcome is null""",
     CountedKind.AUDITED: f"{_AUDITED} and a.outcome is not null",
     CountedKind.WRONG: f"{_AUDITED} and a.outcome = 'wrong'",
-    CountedKind.WAITING: f"{_AUDITED} and a.outcome is null",
+    CountedKind.WAITING: f"{_AUDITED} and a.outcome is null and f.outcome is null",
 }
 
 

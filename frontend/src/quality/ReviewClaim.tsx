@@ -48,6 +48,7 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           <Link to="/inbox" search={{ kind: 'value', schema: schemaId }} className="text-link underline">
             {t('quality.claim.waiting', { count: claim.waiting })}
           </Link>
+          {claim.of_new_layouts > 0 && ` ${t('quality.claim.ofNewLayouts', { count: claim.of_new_layouts })}`}
         </p>
       )}
       {data.work.hasty.length > 0 && (
