@@ -4,6 +4,7 @@ import { ChevronDown } from 'lucide-react';
 import { useState } from 'react';
 import { ApiError } from '../api/client';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Input } from '../components/ui/Input';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice, Notice } from '../components/ui/Notice';
@@ -24,10 +25,9 @@ export function RejectForm({ disabled, onReject, onClose }: RejectProps) {
   const [text, setText] = useState('');
   const reason = text.trim();
   return (
-    <form
+    <Form
       className="flex flex-1 flex-wrap gap-2"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         onReject({ approved: false, ...(reason !== '' && { reason }) });
       }}>
       <Input
@@ -37,7 +37,7 @@ export function RejectForm({ disabled, onReject, onClose }: RejectProps) {
         placeholder={t('approvals.reasonHint')}
         maxLength={2000}
         value={text}
-        onChange={(event) => setText(event.target.value)}
+        onValueChange={setText}
         onKeyDown={(event) => event.key === 'Escape' && onClose()}
       />
       <Button kind="main" size="md" type="submit" disabled={disabled}>
@@ -46,7 +46,7 @@ export function RejectForm({ disabled, onReject, onClose }: RejectProps) {
       <Button kind="quiet" size="md" onClick={onClose}>
         {t('common.back')}
       </Button>
-    </form>
+    </Form>
   );
 }
 

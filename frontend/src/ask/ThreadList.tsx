@@ -1,6 +1,5 @@
 /** The list of conversations, the newest first. */
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { Ellipsis, Plus, Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
@@ -9,12 +8,10 @@ import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { ConfirmDialog } from '../components/ui/Confirm';
 import { Menu, MenuItem } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
 import { usePersonName } from '../session/people';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 interface Props {
   threads: readonly ThreadSummary[];
@@ -27,17 +24,13 @@ interface Props {
 }
 
 export function ThreadList({ threads, chosen, onOpen, onNew, onGone, className }: Props) {
-  const queries = useQueryClient();
   const personName = usePersonName();
   const [deleting, setDeleting] = useState<ThreadSummary | null>(null);
-  const remove = useMutation({
-    mutationFn: (threadId: string) => api.delete('/api/threads/{thread_id}', { path: { thread_id: threadId } }),
-    onSuccess: (_, threadId) => {
-      if (threadId === chosen) onGone();
-      return refresh(queries, 'threads');
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  const remove = useChange(
+    ['threads'],
+    (threadId: string) => api.delete('/api/threads/{thread_id}', { path: { thread_id: threadId } }),
+    (_, threadId) => threadId === chosen && onGone(),
+  );
   return (
     <nav aria-label={t('ask.threads')} className={cn('min-h-0 flex-col border-r border-border', className)}>
       <div className="flex h-12 shrink-0 items-center justify-between border-b border-border pr-2 pl-4">

@@ -1,6 +1,6 @@
 /** The conversations about one document: a picker, the schema and prompt in use, the messages, and the message box. */
 
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { api } from '../api/client';
 import { waitingQuery } from '../run/approvalQueries';
@@ -11,12 +11,12 @@ import { Button } from '../components/ui/Button';
 import { Confirm } from '../components/ui/Confirm';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
+import { ErrorNotice } from '../components/ui/Notice';
 import styles from './Chat.module.css';
 import { ChatBox } from './ChatBox';
 import { workingStateQuery } from './chatQueries';
 import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 interface Props {
   documentId: string;
@@ -40,23 +40,16 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
     if (isSought) onReplace(threads.data?.items.find((one) => one.mine)?.id);
   }, [isSought]);
   const chosen = threads.data?.items.find((one) => one.id === threadId);
-  const renewed = () => refresh(queries, 'threads');
-  const wrong = (error: unknown) => toast(errorMessage(error), { urgent: true });
   const isWaiting = useAwaitsApproval(threadId);
   const path = { thread_id: threadId ?? '' };
-  const share = useMutation({
-    mutationFn: (shared: boolean) => api.patch('/api/threads/{thread_id}', { path, body: { shared } }),
-    onSuccess: renewed,
-    onError: wrong,
-  });
-  const remove = useMutation({
-    mutationFn: () => api.delete('/api/threads/{thread_id}', { path }),
-    onSuccess: () => {
-      onReplace(undefined);
-      return renewed();
-    },
-    onError: wrong,
-  });
+  const share = useChange(['threads'], (shared: boolean) =>
+    api.patch('/api/threads/{thread_id}', { path, body: { shared } }),
+  );
+  const remove = useChange(
+    ['threads'],
+    () => api.delete('/api/threads/{thread_id}', { path }),
+    () => onReplace(undefined),
+  );
   if (threads.isError) return <ErrorNotice error={threads.error} onRetry={() => void threads.refetch()} />;
   if (threads.data === undefined || chat === 'last') return null;
   return (
@@ -112,7 +105,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
           threadId={threadId}
           isWaiting={isWaiting}
           onSent={async (sentTo) => {
-            await Promise.all([renewed(), refresh(queries, ['thread', sentTo])]);
+            await refresh(queries, 'threads', ['thread', sentTo]);
             if (sentTo !== threadId) onReplace(sentTo);
           }}
         />

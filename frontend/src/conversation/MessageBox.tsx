@@ -3,6 +3,7 @@
 import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
 import { ArrowUp } from 'lucide-react';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { ErrorNotice } from '../components/ui/Notice';
 
 interface Props {
@@ -45,12 +46,7 @@ export function MessageBox({
     if (value.trim() !== '' && !isPending && blocked === undefined) onSend();
   };
   return (
-    <form
-      className="mx-auto grid w-full max-w-[48rem] grid-cols-[minmax(0,1fr)] gap-2 p-4 pt-2"
-      onSubmit={(event) => {
-        event.preventDefault();
-        trySend();
-      }}>
+    <Form className="mx-auto grid w-full max-w-[48rem] grid-cols-[minmax(0,1fr)] gap-2 p-4 pt-2" onSubmit={trySend}>
       {error != null && <ErrorNotice error={error} />}
       {blocked !== undefined && <p role="status">{blocked}</p>}
       {above}
@@ -85,6 +81,6 @@ export function MessageBox({
           </Button>
         </div>
       </div>
-    </form>
+    </Form>
   );
 }

@@ -1,13 +1,12 @@
 /** Starts a run that corrects the extraction as described. Its changes count as set by the person. */
 
-import { useMutation } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { startCorrection } from '../api/runs';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Input } from '../components/ui/Input';
 import { t } from '../shared/i18n';
-import { errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
+import { useChange } from '../shared/useChange';
 
 interface Props {
   extractionId: string;
@@ -19,20 +18,19 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
   const [message, setMessage] = useState('');
   // Idempotency key: a retry or a second click starts the correction once.
   const key = useRef(crypto.randomUUID());
-  const correct = useMutation({
-    mutationFn: () => startCorrection(extractionId, message, key.current),
-    onSuccess: (runId) => {
+  const correct = useChange(
+    [],
+    () => startCorrection(extractionId, message, key.current),
+    (runId) => {
       key.current = crypto.randomUUID();
       setMessage('');
       onStarted(runId);
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
   return (
-    <form
+    <Form
       className="flex shrink-0 gap-2 border-t border-border px-3 py-2"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         if (message.trim() !== '' && !correct.isPending && !disabled) correct.mutate();
       }}>
       <Input
@@ -48,6 +46,6 @@ export function CorrectBox({ extractionId, disabled, onStarted }: Props) {
       <Button size="md" type="submit" disabled={disabled || correct.isPending || message.trim() === ''}>
         {t('document.correct')}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -1,24 +1,23 @@
 /** Who checks a document, and what members wrote to each other about it and its values. */
 
-import { queryOptions, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import { MessageSquare, SendHorizontal, Trash2, UserPlus } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Comment } from '../api/types';
 import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { TextArea } from '../components/ui/Input';
 import { Menu, MenuItem } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
 import { meQuery } from '../session/config';
 import { membersQuery, usePersonName } from '../session/people';
 import { useCanWrite, useOrganisation } from '../session/role';
 import { formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { pathLabel } from '../fields/labels';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const EVERY_MS = 2000; // what others write appears without a click
 
@@ -40,7 +39,7 @@ interface Props {
 export function Discussion({ documentId, path, className }: Props) {
   const { data } = useQuery(discussionQuery(documentId));
   const canWrite = useCanWrite();
-  const change = useChange(documentId);
+  const change = useDiscussionChange(documentId);
   const comments = data?.comments ?? [];
   const [isWriting, setWriting] = useState(false);
   const isShort = canWrite && !isWriting && comments.length === 0;
@@ -92,13 +91,10 @@ export function Discussion({ documentId, path, className }: Props) {
   );
 }
 
-function useChange(documentId: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (send: () => Promise<unknown>) => send(),
-    onSuccess: () => refresh(queries, ['discussion', documentId], 'inbox', ['document', documentId]),
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+function useDiscussionChange(documentId: string) {
+  return useChange([['discussion', documentId], 'inbox', ['document', documentId]], (send: () => Promise<unknown>) =>
+    send(),
+  );
 }
 
 interface AssignProps {
@@ -116,7 +112,7 @@ function Assign({ documentId, assignee, canWrite }: AssignProps) {
     enabled: organisation !== undefined,
     staleTime: 60_000,
   });
-  const change = useChange(documentId);
+  const change = useDiscussionChange(documentId);
   const writers = (members.data?.items ?? []).filter((one) => one.role !== 'viewer');
   const person = assignee !== null && (
     <>
@@ -203,12 +199,7 @@ function NewComment({ path, takesFocus, isPending, onSend }: NewCommentProps) {
     );
   };
   return (
-    <form
-      className="flex items-end gap-1"
-      onSubmit={(event) => {
-        event.preventDefault();
-        send();
-      }}>
+    <Form className="flex items-end gap-1" onSubmit={send}>
       <TextArea
         autoFocus={takesFocus}
         aria-label={label}
@@ -234,6 +225,6 @@ function NewComment({ path, takesFocus, isPending, onSend }: NewCommentProps) {
           disabled={isPending}
         />
       )}
-    </form>
+    </Form>
   );
 }

@@ -1,24 +1,19 @@
 /** A menu that downloads an extraction as a file. */
 
-import { useMutation } from '@tanstack/react-query';
 import { Download } from 'lucide-react';
 import { fetchFile } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
 import { saveFile } from '../shared/saveFile';
-import { toast } from '../components/ui/Toast';
+import { useChange } from '../shared/useChange';
 
 const FORMATS = ['xlsx', 'csv', 'json', 'html'] as const;
 
 export function ExportMenu({ extractionId, name }: { extractionId: string; name: string }) {
-  const save = useMutation({
-    mutationFn: async (format: string) => {
-      const content = await fetchFile(`/api/extractions/${encodeURIComponent(extractionId)}/export?format=${format}`);
-      saveFile(content, `${name.replace(/\.[^.]{1,5}$/, '')}.${format}`);
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  const save = useChange([], async (format: string) => {
+    const content = await fetchFile(`/api/extractions/${encodeURIComponent(extractionId)}/export?format=${format}`);
+    saveFile(content, `${name.replace(/\.[^.]{1,5}$/, '')}.${format}`);
   });
   return (
     <Menu

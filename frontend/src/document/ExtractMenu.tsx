@@ -1,16 +1,14 @@
 /** A menu that starts an extraction: of all fields, with a saved prompt or schema, or with a schema that an agent suggests. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { ChevronDown, Sparkles } from 'lucide-react';
 import { startExtraction, startProposal } from '../api/runs';
 import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuLabel, SubMenu } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
 import { promptsQuery, schemasQuery } from '../fields/extractionQueries';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 interface Props {
   documentId: string;
@@ -35,8 +33,9 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
   const prompts = (useQuery(promptsQuery).data ?? [])
     .filter((one) => !one.proposed)
     .sort((a, b) => distance(a.tag_ids) - distance(b.tag_ids));
-  const start = useMutation({
-    mutationFn: ({ promptId, schemaId, ask, secondReading }: StartOptions) =>
+  const start = useChange(
+    [],
+    ({ promptId, schemaId, ask, secondReading }: StartOptions) =>
       startExtraction(
         {
           document_id: documentId,
@@ -47,15 +46,9 @@ export function ExtractMenu({ documentId, tagIds, disabled, isFirst, onStarted }
         },
         crypto.randomUUID(),
       ),
-    onSuccess: onStarted,
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
-  const queries = useQueryClient();
-  const propose = useMutation({
-    mutationFn: () => startProposal(documentId, crypto.randomUUID()),
-    onSuccess: () => refresh(queries, ['document', documentId]),
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+    onStarted,
+  );
+  const propose = useChange([['document', documentId]], () => startProposal(documentId, crypto.randomUUID()));
   const isOff = disabled || start.isPending;
   const label = t('document.extract.button');
   const button = isFirst ? (

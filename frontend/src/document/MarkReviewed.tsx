@@ -1,6 +1,6 @@
 /** Marks an extraction as reviewed, as it is now. */
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useQueryClient } from '@tanstack/react-query';
 import { Check } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
@@ -14,6 +14,7 @@ import { toast } from '../components/ui/Toast';
 import { commonLabel, openFields } from '../fields/fieldStatus';
 import type { SchemaField } from '../fields/schemaFields';
 import { storeChanged } from '../fields/storeChanged';
+import { useChange } from '../shared/useChange';
 
 const REVIEWED = { id: 'document.reviewed', keys: 'Mod+Enter', inInputs: true } as const;
 
@@ -21,17 +22,18 @@ type Reviewable = Pick<Extraction, 'id' | 'version'>;
 
 export function useMarkReviewed(onDone?: (before: Extraction) => void) {
   const queries = useQueryClient();
-  return useMutation({
-    mutationFn: async ({ id, version }: Extraction) => {
-      const params = { path: { extraction_id: id }, header: { 'if-match': `"${version}"` } };
-      return (await api.post('/api/extractions/{extraction_id}/complete', params)) as ChangedExtraction;
-    },
-    onSuccess: (changed, before) => {
-      storeChanged(queries, changed);
+  return useChange(
+    [],
+    ({ id, version }: Extraction) =>
+      api.post('/api/extractions/{extraction_id}/complete', {
+        path: { extraction_id: id },
+        header: { 'if-match': `"${version}"` },
+      }),
+    (changed, before) => {
+      storeChanged(queries, changed as ChangedExtraction);
       onDone?.(before);
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
 }
 
 /** Mark an extraction as not reviewed again. `status`: the one that it had before it was marked. */

@@ -6,6 +6,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentDetails } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Confirm } from '../components/ui/Confirm';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Input } from '../components/ui/Input';
@@ -76,24 +77,19 @@ interface PasswordProps {
 function PasswordForm({ disabled, onRead }: PasswordProps) {
   const [password, setPassword] = useState('');
   return (
-    <form
-      className="flex gap-2"
-      onSubmit={(event) => {
-        event.preventDefault();
-        onRead(password);
-      }}>
+    <Form className="flex gap-2" onSubmit={() => onRead(password)}>
       <Input
         type="password"
         aria-label={t('document.password')}
         autoComplete="off"
         value={password}
-        onChange={(event) => setPassword(event.target.value)}
+        onValueChange={setPassword}
         required
         maxLength={250}
       />
       <Button kind="main" size="md" type="submit" disabled={disabled}>
         {t('document.unlock')}
       </Button>
-    </form>
+    </Form>
   );
 }

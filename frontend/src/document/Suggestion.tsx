@@ -1,6 +1,6 @@
 /** An agent's suggestion for a document (a schema, a prompt and an extraction), to accept or reject as one. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '../api/client';
 import { startProposal } from '../api/runs';
@@ -14,7 +14,6 @@ import { Button } from '../components/ui/Button';
 import { codeText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { errorMessage } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { Select } from '../components/ui/Select';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
@@ -23,10 +22,23 @@ import { pathLabel, typeLabel } from '../fields/labels';
 import { pathSteps, valueAt } from '../fields/paths';
 import { extractionQuery, proposedSchemaQuery } from '../fields/extractionQueries';
 import { schemaFields } from '../fields/schemaFields';
-import { refresh } from '../api/queryKeys';
+import { refresh, type Subject } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const ACCEPT = { id: 'approval.approve', keys: 'a' } as const;
 const REJECT = { id: 'approval.reject', keys: 'r' } as const;
+/** What a decision changes. */
+const DECIDED: readonly Subject[] = [
+  'document',
+  'documents',
+  'extractions',
+  'extraction',
+  'schemas',
+  'prompts',
+  'tags',
+  'suggestions',
+  'inbox',
+];
 
 interface Props {
   document: DocumentDetails;
@@ -82,35 +94,20 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
   const documentId = document.id;
   const [tag, setTag] = useState('');
   const tags = useQuery(tagsQuery);
-  const queries = useQueryClient();
   const schema = useQuery(proposedSchemaQuery(proposal));
-  const decide = useMutation({
-    mutationFn: async (accepted: boolean) => {
-      const params = { path: { document_id: documentId } };
-      if (!accepted) return api.post('/api/documents/{document_id}/auto_create/reject', params);
-      return api.post('/api/documents/{document_id}/auto_create/accept', {
-        ...params,
-        body: { tags: tag === '' ? [] : [tag] },
-      });
+  const decide = useChange(
+    DECIDED,
+    (accepted: boolean): Promise<unknown> => {
+      const path = { document_id: documentId };
+      return accepted
+        ? api.post('/api/documents/{document_id}/auto_create/accept', { path, body: { tags: tag === '' ? [] : [tag] } })
+        : api.post('/api/documents/{document_id}/auto_create/reject', { path });
     },
-    onSuccess: async (_, accepted) => {
+    (_, accepted) => {
       onDecided?.();
       toast(t(accepted ? 'document.suggestion.accepted' : 'document.suggestion.rejected'));
-      await refresh(
-        queries,
-        'document',
-        'documents',
-        'extractions',
-        'extraction',
-        'schemas',
-        'prompts',
-        'tags',
-        'suggestions',
-        'inbox',
-      );
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
   const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
   const values = useQuery({
     ...extractionQuery(proposal.extraction_id ?? ''),
@@ -172,12 +169,7 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
 
 function Failed({ documentId, proposal, canWrite }: { documentId: string; proposal: AutoCreation; canWrite: boolean }) {
   const { error } = proposal;
-  const queries = useQueryClient();
-  const again = useMutation({
-    mutationFn: () => startProposal(documentId, crypto.randomUUID()),
-    onSuccess: () => refresh(queries, ['document', documentId]),
-    onError: (problem) => toast(errorMessage(problem), { urgent: true }),
-  });
+  const again = useChange([['document', documentId]], () => startProposal(documentId, crypto.randomUUID()));
   return (
     <>
       <p>

@@ -7,9 +7,10 @@ import { useEffect, useId, useMemo, useRef, useState, type ReactNode } from 'rea
 import { api } from '../api/client';
 import type { DocumentGroup, DocumentGroups } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Input } from '../components/ui/Input';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
 import { Select, type SelectOption } from '../components/ui/Select';
 import { StatusPill } from '../components/ui/StatusPill';
@@ -28,6 +29,7 @@ import { costLimit, groupsQuery, knownTarget, placeGroup, suggested, type Placin
 import { UploadRow } from './Uploads';
 import { dismiss, place, useUploads, type Upload } from './uploads';
 import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const READ = { id: 'adding.read', keys: 'Mod+Enter', inInputs: true } as const;
 const MAX_NAMES = 3;
@@ -353,27 +355,22 @@ function Row({ sign, tone = 'bg-muted text-muted-foreground', title, text, child
 
 function Locked({ document, onOpened }: { document: DocumentGroups['failed'][number]; onOpened: () => void }) {
   const [password, setPassword] = useState('');
-  const open = useMutation({
-    mutationFn: () =>
+  const open = useChange(
+    [],
+    () =>
       api.post('/api/documents/{document_id}/read', {
         path: { document_id: document.document_id },
         body: { password },
       }),
-    onSuccess: onOpened,
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+    onOpened,
+  );
   return (
     <Row
       sign={<Lock size={15} />}
       tone="bg-need-bg text-need"
       title={t('adding.locked')}
       text={t('adding.lockedHint', { name: visibleText(document.filename) })}>
-      <form
-        className="flex gap-2"
-        onSubmit={(event) => {
-          event.preventDefault();
-          open.mutate();
-        }}>
+      <Form className="flex gap-2" onSubmit={() => open.mutate()}>
         <Input
           type="password"
           autoComplete="off"
@@ -381,12 +378,12 @@ function Locked({ document, onOpened }: { document: DocumentGroups['failed'][num
           placeholder={t('adding.password')}
           className="w-32!"
           value={password}
-          onChange={({ target }) => setPassword(target.value)}
+          onValueChange={setPassword}
         />
         <Button size="md" type="submit" disabled={password === '' || open.isPending}>
           {t('adding.open')}
         </Button>
-      </form>
+      </Form>
     </Row>
   );
 }

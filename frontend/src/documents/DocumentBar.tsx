@@ -2,11 +2,12 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { CircleCheck, Plus, RotateCcw, Tag as TagIcon, Trash2, X } from 'lucide-react';
-import { type FormEvent, useState } from 'react';
+import { useState } from 'react';
 import { api } from '../api/client';
 import { startExtraction } from '../api/runs';
 import type { ListedDocument, Tag } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Input } from '../components/ui/Input';
 import { errorMessage } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
@@ -18,6 +19,7 @@ import { t } from '../shared/i18n';
 import { deleteDocuments } from './deletions';
 import { tagsQuery } from './documentQueries';
 import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const NEW_COLOUR = '#5b6ee1';
 
@@ -152,16 +154,15 @@ function TagPicker({ disabled, onChoose }: { disabled: boolean; onChoose: (tag: 
     setOpen(false);
     onChoose(tag);
   };
-  const create = useMutation({
-    mutationFn: () => api.post('/api/tags', { body: { name: name.trim(), color: NEW_COLOUR } }),
-    onSuccess: (tag) => {
+  const create = useChange(
+    ['tags'],
+    () => api.post('/api/tags', { body: { name: name.trim(), color: NEW_COLOUR } }),
+    (tag) => {
       setName('');
       choose(tag);
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  );
+  const submit = () => {
     if (name.trim() !== '' && !create.isPending) create.mutate();
   };
   return (
@@ -181,16 +182,16 @@ function TagPicker({ disabled, onChoose }: { disabled: boolean; onChoose: (tag: 
           <span className="truncate">{visibleText(tag.name)}</span>
         </button>
       ))}
-      <form className="mt-1 flex gap-1" onSubmit={submit}>
+      <Form className="mt-1 flex gap-1" onSubmit={submit}>
         <Input
           aria-label={t('documents.bulk.newTag')}
           placeholder={t('documents.bulk.newTag')}
           maxLength={200}
           value={name}
-          onChange={({ target }) => setName(target.value)}
+          onValueChange={setName}
         />
         <Button size="md" type="submit" icon={Plus} label={t('documents.bulk.newTag')} disabled={name.trim() === ''} />
-      </form>
+      </Form>
     </Popover>
   );
 }

@@ -313,7 +313,7 @@ function NameSearch({ filter, update }: ControlProps) {
         placeholder={t('documents.searchByName')}
         className="min-h-7! w-48! pl-7! max-sm:w-full!"
         value={name}
-        onChange={(event) => setName(event.target.value)}
+        onValueChange={setName}
       />
     </label>
   );

@@ -4,6 +4,7 @@ import { CircleDashed, Pencil } from 'lucide-react';
 import { useState } from 'react';
 import type { DocumentGroup } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
@@ -134,12 +135,7 @@ function ColumnHead({ name, original, isNumber, isLast, onChange }: HeadProps) {
           {t('adding.takeBack')}
         </Button>
       ) : (
-        <form
-          className="grid gap-2"
-          onSubmit={(event) => {
-            event.preventDefault();
-            setOpen(false);
-          }}>
+        <Form className="grid gap-2" onSubmit={() => setOpen(false)}>
           <Field label={t('adding.columnName')}>
             <Input
               defaultValue={name}
@@ -160,7 +156,7 @@ function ColumnHead({ name, original, isNumber, isLast, onChange }: HeadProps) {
               {t('common.done')}
             </Button>
           </div>
-        </form>
+        </Form>
       )}
     </Popover>
   );

@@ -1,6 +1,6 @@
 /** The history of an extraction: each version with its changes, and a button to restore it. */
 
-import { infiniteQueryOptions, useInfiniteQuery, useMutation, useQueryClient } from '@tanstack/react-query';
+import { infiniteQueryOptions, useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api } from '../api/client';
 import type { Change, ChangedExtraction, Evidence, Extraction } from '../api/types';
@@ -13,10 +13,10 @@ import { Avatar } from '../components/ui/Avatar';
 import { Button } from '../components/ui/Button';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
 import { versionsOf, type Version } from './versions';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 /** The key has the version: each version has its own history. */
 const historyQuery = (extractionId: string, version: number) =>
@@ -58,23 +58,19 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
     if (userId === null) return t('history.agent');
     return t(actor === 'agent' ? 'history.agentBy' : 'people.by', { person: personName(userId) });
   };
-  const restore = useMutation({
-    mutationFn: async (version: number) => {
-      const params = { path: { extraction_id: extraction.id }, header: { 'if-match': `"${extraction.version}"` } };
-      return (await api.post('/api/extractions/{extraction_id}/restore', {
-        ...params,
+  const restore = useChange(
+    [['extraction', extraction.id]],
+    (version: number) =>
+      api.post('/api/extractions/{extraction_id}/restore', {
+        path: { extraction_id: extraction.id },
+        header: { 'if-match': `"${extraction.version}"` },
         body: { version },
-      })) as ChangedExtraction;
-    },
-    onSuccess: (changed, version) => {
-      storeChanged(queries, changed);
+      }),
+    (changed, version) => {
+      storeChanged(queries, changed as ChangedExtraction);
       toast(t('history.restored', { version }));
     },
-    onError: (error) => {
-      toast(errorMessage(error), { urgent: true });
-      void refresh(queries, ['extraction', extraction.id]);
-    },
-  });
+  );
   return (
     <section className="grid gap-3" aria-label={t('history.title')}>
       <h2 className="text-sm font-semibold">{t('history.title')}</h2>

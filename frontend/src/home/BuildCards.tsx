@@ -1,6 +1,6 @@
 /** For developers: fill a table with samples, send a file, query with SQL. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { Check, CircleHelp, Copy, Database, FlaskConical, SquareTerminal } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
@@ -8,7 +8,6 @@ import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
-import { errorMessage } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
 import { toast } from '../components/ui/Toast';
 import { configQuery } from '../session/config';
@@ -18,7 +17,7 @@ import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { tablesQuery } from '../records/tableQueries';
 import { viewQuery } from './overviewQueries';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const DAYS = 90;
 const DAY_MS = 86_400_000;
@@ -46,16 +45,12 @@ const SAMPLES = [
 
 function SamplesCard() {
   const navigate = useNavigate();
-  const queries = useQueryClient();
   const config = useQuery(configQuery);
-  const fill = useMutation({
-    mutationFn: () => api.post('/api/stacks/samples', { body: { name: t('home.build.samplesName') } }),
-    onSuccess: async (stack) => {
-      await refresh(queries, 'stacks');
-      await navigate({ to: '/tables/$tableId', params: { tableId: stack.id } });
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  const fill = useChange(
+    ['stacks'],
+    () => api.post('/api/stacks/samples', { body: { name: t('home.build.samplesName') } }),
+    (stack) => navigate({ to: '/tables/$tableId', params: { tableId: stack.id } }),
+  );
   return (
     <BuildCard
       icon={<FlaskConical size={16} strokeWidth={1.75} aria-hidden="true" />}
@@ -98,7 +93,6 @@ function SamplesCard() {
 
 function SendCard() {
   const organisation = useOrganisation();
-  const queries = useQueryClient();
   const [key, setKey] = useState<string | null>(null);
   const command = (secret: string) =>
     [
@@ -106,20 +100,19 @@ function SendCard() {
       `  -H "Authorization: Bearer ${secret}" \\`,
       '  -F file=@invoice.pdf',
     ].join('\n');
-  const create = useMutation({
-    mutationFn: async () => {
+  const create = useChange(
+    [['organisation', organisation?.id, 'keys']],
+    async () => {
       const expiresAt = new Date(Date.now() + DAYS * DAY_MS).toISOString();
       const name = t('home.build.keyName', { day: formatDay(new Date().toISOString().slice(0, 10)) });
       const body = { name, scopes: ['documents:add' as const], expires_at: expiresAt };
       return (await api.post('/api/keys', { body })).key;
     },
-    onSuccess: async (made) => {
+    (made) => {
       setKey(made);
-      await copy(command(made));
-      await refresh(queries, ['organisation', organisation?.id, 'keys']);
+      return copy(command(made));
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
   return (
     <BuildCard
       icon={<SquareTerminal size={16} strokeWidth={1.75} aria-hidden="true" />}

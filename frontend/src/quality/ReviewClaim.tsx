@@ -8,7 +8,7 @@ import { BoundChart } from '../components/charts/BoundChart';
 import { Select } from '../components/ui/Select';
 import { useCanWrite } from '../session/role';
 import { usePersonName } from '../session/people';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 import { formatNumber, formatShare, formatShortDay, visibleText } from '../shared/format';
 import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';
@@ -136,7 +136,7 @@ function claimText({
 /** The goal of the table: its own, or the organisation's. */
 function Goal({ schemaId, data }: { schemaId: string; data: TableQuality }) {
   const canWrite = useCanWrite();
-  const change = useSettingsMutation(['overview', 'quality', schemaId], (goal: number | null) =>
+  const change = useChange([['overview', 'quality', schemaId]], (goal: number | null) =>
     api.put('/api/schemas/{schema_id}/max_error', { path: { schema_id: schemaId }, body: { max_error: goal } }),
   );
   const own = change.isPending ? change.variables : data.review.own_max_error;

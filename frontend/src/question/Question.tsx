@@ -4,6 +4,7 @@ import { Ban, CircleDashed, CircleHelp, MousePointerClick, Pencil, Trash2 } from
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Input } from '../components/ui/Input';
 import { Kbd } from '../components/ui/Kbd';
@@ -264,11 +265,10 @@ function Editor({ label, value, onSave, onClose }: EditorProps) {
     input.current?.focus();
   });
   return (
-    <form
+    <Form
       className="mt-2 flex flex-wrap gap-2"
       data-typing
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         if (text !== '') onSave(text, seen);
       }}>
       <Input
@@ -278,7 +278,7 @@ function Editor({ label, value, onSave, onClose }: EditorProps) {
         aria-label={t('fields.valueOf', { field: label })}
         value={text}
         spellCheck={false}
-        onChange={(event) => setText(event.target.value)}
+        onValueChange={setText}
         onKeyDown={(event) => event.key === 'Escape' && onClose()}
       />
       <Button kind="main" size="md" type="submit" disabled={text === ''}>
@@ -289,7 +289,7 @@ function Editor({ label, value, onSave, onClose }: EditorProps) {
           {t('inbox.someoneChanged', { value: displayValue(value) || t('fields.nothing') })}
         </p>
       )}
-    </form>
+    </Form>
   );
 }
 

@@ -1,14 +1,7 @@
 /** The runs of the organisation: their state, who started them, what they took and cost; one beside the list with its
  * steps. */
 
-import {
-  infiniteQueryOptions,
-  queryOptions,
-  useInfiniteQuery,
-  useMutation,
-  useQuery,
-  useQueryClient,
-} from '@tanstack/react-query';
+import { infiniteQueryOptions, queryOptions, useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import {
   Ban,
@@ -30,10 +23,9 @@ import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
 import { Tabs } from '../components/ui/Tabs';
-import { toast } from '../components/ui/Toast';
 import en from '../locales/en.json';
 import { usePersonName } from '../session/people';
 import { useCanWrite } from '../session/role';
@@ -48,7 +40,7 @@ import { SecondReading } from '../run/SecondReading';
 import { FILTERS, type RunFilter, type RunsView } from './runsView';
 import { useCancel } from '../run/useCancel';
 import { useRun } from '../run/useRun';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const runsRoute = getRouteApi('/runs');
 const runRoute = getRouteApi('/runs/$runId');
@@ -246,20 +238,16 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
   const found = useQuery(runQuery(runId));
   const { state, resume } = useRun(runId);
   const navigate = useNavigate();
-  const queries = useQueryClient();
   const personName = usePersonName(true);
   const canWrite = useCanWrite();
   const run = found.data?.run;
   const subject = useSubject(run, found.data?.names ?? new Map());
   const cancel = useCancel(runId, resume);
-  const retry = useMutation({
-    mutationFn: () => api.post('/api/runs/{run_id}/retry', { path: { run_id: runId } }),
-    onSuccess: async (made) => {
-      await refresh(queries, 'runs');
-      await navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view });
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  const retry = useChange(
+    ['runs'],
+    () => api.post('/api/runs/{run_id}/retry', { path: { run_id: runId } }),
+    (made) => navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view }),
+  );
   const isEnded = run !== undefined && ENDED.includes(run.status);
   return (
     <aside

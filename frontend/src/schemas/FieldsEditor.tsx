@@ -1,9 +1,10 @@
 /** The fields of a schema as rows: label, type, required, rule, an example from a page, and how to find it. */
 
 import { GripVertical, Plus, Trash2 } from 'lucide-react';
-import { type FormEvent, type KeyboardEvent, useRef, useState } from 'react';
+import { type KeyboardEvent, useRef, useState } from 'react';
 import type { Evidence, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Field } from '../components/ui/Field';
 import { Input, TextArea } from '../components/ui/Input';
@@ -307,25 +308,24 @@ function FieldDetails({ row: { key, label, type, shape }, canWrite, onChange, on
 
 function NewField({ onAdd }: { onAdd: (label: string) => void }) {
   const [label, setLabel] = useState('');
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     if (label.trim() === '') return;
     onAdd(label);
     setLabel('');
   };
   return (
-    <form className="flex items-center gap-2 px-4 py-3" onSubmit={submit}>
+    <Form className="flex items-center gap-2 px-4 py-3" onSubmit={submit}>
       <Input
         aria-label={t('schemas.newField')}
         placeholder={t('schemas.newField')}
         maxLength={200}
         className="max-w-64"
         value={label}
-        onChange={({ target }) => setLabel(target.value)}
+        onValueChange={setLabel}
       />
       <Button size="md" type="submit" icon={Plus} disabled={label.trim() === ''}>
         {t('schemas.addField')}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -6,6 +6,7 @@ import { Plus } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
 import { Input, TextArea } from '../components/ui/Input';
@@ -75,14 +76,9 @@ function PromptForm({ prompt, schemaId, canWrite, onSaved }: PromptProps) {
     },
   });
   return (
-    <form
-      className="grid gap-3 rounded-lg border border-border bg-card p-4"
-      onSubmit={(event) => {
-        event.preventDefault();
-        save.mutate();
-      }}>
+    <Form className="grid gap-3 rounded-lg border border-border bg-card p-4" onSubmit={() => save.mutate()}>
       <Field label={t('schemas.promptName')}>
-        <Input value={name} maxLength={200} disabled={!canWrite} onChange={({ target }) => setName(target.value)} />
+        <Input value={name} maxLength={200} disabled={!canWrite} onValueChange={setName} />
       </Field>
       <Field label={t('schemas.promptText')}>
         <TextArea
@@ -105,7 +101,7 @@ function PromptForm({ prompt, schemaId, canWrite, onSaved }: PromptProps) {
           </Button>
         </div>
       )}
-    </form>
+    </Form>
   );
 }
 

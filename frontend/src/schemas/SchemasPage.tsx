@@ -3,9 +3,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { Braces, Ellipsis, Merge, Pencil, Plus, Trash2 } from 'lucide-react';
-import { useEffect, useState, type FormEvent } from 'react';
+import { useEffect, useState } from 'react';
 import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
@@ -279,18 +280,17 @@ function useChange<Input = void>(
 
 function NameForm({ name, label, error, isPending, onSave, onClose }: NameFormProps) {
   const [text, setText] = useState(name);
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
+  const submit = () => {
     if (text.trim() !== '' && !isPending) onSave(text.trim());
   };
   return (
-    <form className="grid gap-3" onSubmit={submit}>
+    <Form className="grid gap-3" onSubmit={submit}>
       <Field label={t('schemas.name')}>
-        <Input value={text} maxLength={200} autoFocus onChange={({ target }) => setText(target.value)} />
+        <Input value={text} maxLength={200} autoFocus onValueChange={setText} />
       </Field>
       {error !== null && <ErrorNotice error={error} />}
       <DialogActions label={label} disabled={isPending || text.trim() === ''} onClose={onClose} />
-    </form>
+    </Form>
   );
 }
 

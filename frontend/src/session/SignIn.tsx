@@ -1,9 +1,10 @@
 /** Signing in: with Supabase Auth if the service uses it, else with the link or token from the terminal. */
 
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState, type FormEvent } from 'react';
+import { useEffect, useState } from 'react';
 import type { Config } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { codeText } from '../shared/codeText';
 import { ErrorNotice, Notice } from '../components/ui/Notice';
 import { t } from '../shared/i18n';
@@ -61,27 +62,20 @@ function TokenForm() {
       </div>
     );
   }
-  const enter = (event: FormEvent) => {
-    event.preventDefault();
+  const enter = () => {
     // The whole link may be pasted, too.
     session.signIn(token.trim().replace(/^.*#token=/, ''));
   };
   return (
-    <form className="grid gap-3" onSubmit={enter}>
+    <Form className="grid gap-3" onSubmit={enter}>
       <p className="muted">{t('signIn.tokenHint')}</p>
       <Field label={t('signIn.token')}>
-        <Input
-          value={token}
-          onChange={(event) => setToken(event.target.value)}
-          autoComplete="off"
-          spellCheck={false}
-          required
-        />
+        <Input value={token} onValueChange={setToken} autoComplete="off" spellCheck={false} required />
       </Field>
       <Button kind="main" size="md" type="submit">
         {t('signIn.submit')}
       </Button>
-    </form>
+    </Form>
   );
 }
 
@@ -114,33 +108,21 @@ function SupabaseForm({ url, publishableKey }: { url: string; publishableKey: st
   }
 
   return (
-    <form
+    <Form
       className="grid gap-3"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         void enter(password === '');
       }}>
       <Field label={t('signIn.email')}>
-        <Input
-          type="email"
-          autoComplete="username"
-          value={email}
-          onChange={(event) => setEmail(event.target.value)}
-          required
-        />
+        <Input type="email" autoComplete="username" value={email} onValueChange={setEmail} required />
       </Field>
       <Field label={t('signIn.password')}>
-        <Input
-          type="password"
-          autoComplete="current-password"
-          value={password}
-          onChange={(event) => setPassword(event.target.value)}
-        />
+        <Input type="password" autoComplete="current-password" value={password} onValueChange={setPassword} />
       </Field>
       {notice !== null && <Notice kind={notice.kind}>{notice.text}</Notice>}
       <Button kind="main" size="md" type="submit" disabled={busy}>
         {password === '' ? t('signIn.emailLink') : t('signIn.submit')}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -10,14 +10,14 @@ import { Field } from '../components/ui/Field';
 import { Select } from '../components/ui/Select';
 import { Switch } from '../components/ui/Switch';
 import { agentToolsQuery } from './settingsQueries';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 const WRITING_AGENTS = ['document', 'extraction', 'stack'] as const;
 
 /** `shown`: the organisation, with the new choice while it is being saved. */
 export function useOrganisationChange(organisation: Organisation) {
   const path = { organisation_id: organisation.id };
-  const change = useSettingsMutation(['me'], (body: OrganisationChange) =>
+  const change = useChange(['me'], (body: OrganisationChange) =>
     api.patch('/api/organisations/{organisation_id}', { path, body }),
   );
   return { change, shown: { ...organisation, ...(change.isPending && change.variables) } as Organisation };

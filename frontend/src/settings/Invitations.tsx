@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
@@ -17,7 +18,7 @@ import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { invitationsQuery } from './settingsQueries';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 export function Invitations({ organisation }: { organisation: Organisation }) {
   const invitations = useQuery(invitationsQuery(organisation.id));
@@ -26,27 +27,22 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
   const [link, setLink] = useState<string | null>(null);
   const touches = ['organisation', organisation.id, 'invitations'] as const;
   const path = { organisation_id: organisation.id };
-  const invite = useSettingsMutation(touches, async () => {
+  const invite = useChange([touches], async () => {
     const body = { role, days: 7, ...(email !== '' && { email }) };
     const made = await api.post('/api/organisations/{organisation_id}/invitations', { path, body });
     setLink(`${serviceAddress}/invitation#${made.token}`);
     setEmail('');
   });
-  const revoke = useSettingsMutation(touches, (invitationId: string) =>
+  const revoke = useChange([touches], (invitationId: string) =>
     api.delete('/api/organisations/{organisation_id}/invitations/{invitation_id}', {
       path: { ...path, invitation_id: invitationId },
     }),
   );
   return (
     <>
-      <form
-        className="flex flex-wrap items-end gap-3"
-        onSubmit={(event) => {
-          event.preventDefault();
-          invite.mutate(undefined);
-        }}>
+      <Form className="flex flex-wrap items-end gap-3" onSubmit={() => invite.mutate()}>
         <Field label={t('settings.invitations.email')} className="min-w-60 flex-1">
-          <Input type="email" value={email} maxLength={320} onChange={(event) => setEmail(event.target.value)} />
+          <Input type="email" value={email} maxLength={320} onValueChange={setEmail} />
         </Field>
         <Field label={t('settings.invitations.role')} className="w-48">
           <Select value={role} options={roleOptions()} onChange={setRole} />
@@ -54,7 +50,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
         <Button kind="main" size="md" type="submit" disabled={invite.isPending}>
           {t('settings.invitations.create')}
         </Button>
-      </form>
+      </Form>
       {link !== null && (
         <OneTimeSecret
           hint={t('settings.invitations.created')}

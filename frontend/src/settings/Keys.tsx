@@ -1,11 +1,12 @@
 /** API keys: create one for a purpose, with a ready command; see their last use, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
-import { useState, type FormEvent } from 'react';
+import { useState } from 'react';
 import { api } from '../api/client';
 import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
@@ -18,7 +19,7 @@ import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { keysQuery } from './settingsQueries';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 const SCOPES: readonly Permission[] = [
   'documents:read',
@@ -53,9 +54,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));
   const [made, setMade] = useState<{ key: string; canSend: boolean } | null>(null);
   const touches = ['organisation', organisation.id, 'keys'] as const;
-  const revoke = useSettingsMutation(touches, (keyId: string) =>
-    api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }),
-  );
+  const revoke = useChange([touches], (keyId: string) => api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }));
   return (
     <>
       {made === null ? (
@@ -120,25 +119,21 @@ function NewKey({ touches, onMade }: NewKeyProps) {
   const [purpose, setPurpose] = useState<Purpose>('send');
   const [chosen, setChosen] = useState<readonly Permission[]>(PURPOSES.send);
   const scopes: readonly Permission[] = PURPOSES[purpose] ?? chosen;
-  const create = useSettingsMutation(touches, async () => {
+  const create = useChange([touches], async () => {
     const until = expiry === 'never' ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString();
     const body = { name, scopes: [...scopes], expires_at: until };
     const { key } = await api.post('/api/keys', { body });
     onMade({ key, canSend: scopes.some((one) => one === 'documents:add' || one === 'documents:write') });
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate(undefined);
-  };
   return (
-    <form className="grid gap-4" onSubmit={submit}>
+    <Form className="grid gap-4" onSubmit={() => create.mutate()}>
       <div className="flex flex-wrap items-end gap-3">
         <Field label={t('settings.keys.name')} className="min-w-48 flex-1">
           <Input
             value={name}
             maxLength={200}
             placeholder={t('settings.keys.namePlaceholder')}
-            onChange={(event) => setName(event.target.value)}
+            onValueChange={setName}
           />
         </Field>
         <Field label={t('settings.keys.purpose')} className="w-56">
@@ -179,7 +174,7 @@ function NewKey({ touches, onMade }: NewKeyProps) {
           ))}
         </fieldset>
       )}
-    </form>
+    </Form>
   );
 }
 

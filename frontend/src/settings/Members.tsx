@@ -12,7 +12,7 @@ import { SettingsTable } from './SettingsTable';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { Avatar } from '../components/ui/Avatar';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 import { Confirm } from '../components/ui/Confirm';
 
 const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
@@ -27,13 +27,13 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
   const members = useQuery(membersQuery(organisation.id));
   const touches = ['organisation', organisation.id, 'members'] as const;
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
-  const change = useSettingsMutation(touches, ({ userId, role }: { userId: string; role: MembershipRole }) =>
+  const change = useChange([touches], ({ userId, role }: { userId: string; role: MembershipRole }) =>
     api.patch('/api/organisations/{organisation_id}/members/{user_id}', { path: at(userId), body: { role } }),
   );
-  const remove = useSettingsMutation(touches, (userId: string) =>
+  const remove = useChange([touches], (userId: string) =>
     api.delete('/api/organisations/{organisation_id}/members/{user_id}', { path: at(userId) }),
   );
-  const leave = useSettingsMutation(['me'], async () => {
+  const leave = useChange(['me'], async () => {
     await api.post('/api/organisations/{organisation_id}/leave', { path: { organisation_id: organisation.id } });
     session.selectOrganisation(null);
   });
@@ -77,7 +77,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                   <Confirm
                     label={t('settings.members.leave')}
                     question={t('settings.members.leaveQuestion')}
-                    onConfirm={() => leave.mutate(undefined)}
+                    onConfirm={() => leave.mutate()}
                   />
                 )}
                 {isOwner && !isMe && (

@@ -5,6 +5,7 @@ import { api } from '../api/client';
 import type { Organisation } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { GOALS, goalLabel } from '../shared/goals';
 import { SecondReadingHint } from '../shared/SecondReadingHint';
 import { t } from '../shared/i18n';
@@ -12,21 +13,16 @@ import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
 import { Switches, useOrganisationChange } from './ApprovalSettings';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 export function OrganisationSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const [name, setName] = useState(organisation.name);
   const { change, shown } = useOrganisationChange(organisation);
   return (
     <>
-      <form
-        className="flex flex-wrap items-end gap-3"
-        onSubmit={(event) => {
-          event.preventDefault();
-          change.mutate({ name });
-        }}>
+      <Form className="flex flex-wrap items-end gap-3" onSubmit={() => change.mutate({ name })}>
         <Field label={t('settings.organisation.name')} className="min-w-60 flex-1">
-          <Input value={name} maxLength={200} disabled={!isOwner} onChange={(event) => setName(event.target.value)} />
+          <Input value={name} maxLength={200} disabled={!isOwner} onValueChange={setName} />
         </Field>
         {isOwner && (
           <Button
@@ -36,7 +32,7 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
             {t('settings.organisation.rename')}
           </Button>
         )}
-      </form>
+      </Form>
       <Field label={t('settings.organisation.max_error')} hint={t('settings.organisation.max_errorHint')} layout="row">
         <Select
           className="w-44!"
@@ -74,29 +70,21 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
 
 function NewOrganisation() {
   const [name, setName] = useState('');
-  const create = useSettingsMutation(['me'], async (body: { name: string }) => {
+  const create = useChange(['me'], async (body: { name: string }) => {
     const made = await api.post('/api/organisations', { body });
     session.selectOrganisation(made.id);
     return made;
   });
   return (
-    <form
+    <Form
       className="mt-2 flex flex-wrap items-end gap-3 border-t border-line pt-5"
-      onSubmit={(event) => {
-        event.preventDefault();
-        create.mutate({ name });
-      }}>
+      onSubmit={() => create.mutate({ name })}>
       <Field label={t('settings.organisation.create')} className="min-w-60 flex-1">
-        <Input
-          value={name}
-          maxLength={200}
-          placeholder={t('settings.organisation.newName')}
-          onChange={(event) => setName(event.target.value)}
-        />
+        <Input value={name} maxLength={200} placeholder={t('settings.organisation.newName')} onValueChange={setName} />
       </Field>
       <Button size="md" type="submit" disabled={create.isPending || name.trim() === ''}>
         {t('settings.organisation.createSubmit')}
       </Button>
-    </form>
+    </Form>
   );
 }

@@ -2,10 +2,11 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Ellipsis, FolderInput, KeyRound, Plus, Power, RefreshCw, Trash2 } from 'lucide-react';
-import { useState, type FormEvent } from 'react';
+import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentSource } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { ConfirmDialog } from '../components/ui/Confirm';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
@@ -22,7 +23,7 @@ import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { sourcesQuery } from './settingsQueries';
 import { SettingsTable } from './SettingsTable';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 const TOUCHES = ['sources'] as const;
 const KINDS = ['bucket', 'mailbox'] as const;
@@ -75,19 +76,15 @@ function NewSource({ onClose }: { onClose: () => void }) {
   const [username, setUsername] = useState('');
   const [secret, setSecret] = useState('');
   const [schema, setSchema] = useState(NOTHING);
-  const add = useSettingsMutation(TOUCHES, async () => {
+  const add = useChange(TOUCHES, async () => {
     const where = { kind, address: address.trim(), folder: folder.trim(), username: username.trim(), secret };
     await api.post('/api/sources', { body: { ...where, ...(schema === NOTHING ? {} : { extract: schema }) } });
     onClose();
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    add.mutate(undefined);
-  };
   const isFilled = [address, username, secret].every((one) => one.trim() !== '');
   return (
     <Dialog title={t('settings.sources.add')} open onClose={onClose} isWide>
-      <form className="grid items-end gap-3 sm:grid-cols-2" autoComplete="off" onSubmit={submit}>
+      <Form className="grid items-end gap-3 sm:grid-cols-2" autoComplete="off" onSubmit={() => add.mutate()}>
         <Field label={t('settings.sources.kind')}>
           <Select
             value={kind}
@@ -100,11 +97,11 @@ function NewSource({ onClose }: { onClose: () => void }) {
             value={address}
             maxLength={2000}
             placeholder={t(`settings.sources.addresses.${kind}`)}
-            onChange={({ target }) => setAddress(target.value)}
+            onValueChange={setAddress}
           />
         </Field>
         <Field label={t(`settings.sources.usernames.${kind}`)}>
-          <Input value={username} maxLength={500} onChange={({ target }) => setUsername(target.value)} />
+          <Input value={username} maxLength={500} onValueChange={setUsername} />
         </Field>
         <Field label={t(`settings.sources.secrets.${kind}`)}>
           <Input
@@ -112,7 +109,7 @@ function NewSource({ onClose }: { onClose: () => void }) {
             autoComplete="new-password"
             value={secret}
             maxLength={5000}
-            onChange={({ target }) => setSecret(target.value)}
+            onValueChange={setSecret}
           />
         </Field>
         <Field label={t('settings.sources.folder')}>
@@ -120,7 +117,7 @@ function NewSource({ onClose }: { onClose: () => void }) {
             value={folder}
             maxLength={500}
             placeholder={t(`settings.sources.folders.${kind}`)}
-            onChange={({ target }) => setFolder(target.value)}
+            onValueChange={setFolder}
           />
         </Field>
         <Field label={t('settings.sources.extract')}>
@@ -136,21 +133,21 @@ function NewSource({ onClose }: { onClose: () => void }) {
         <div className="pt-1 sm:col-span-2">
           <DialogActions label={t('settings.sources.add')} disabled={add.isPending || !isFilled} onClose={onClose} />
         </div>
-      </form>
+      </Form>
     </Dialog>
   );
 }
 
 function SourceRow({ source }: { source: DocumentSource }) {
   const params = { path: { source_id: source.id } };
-  const check = useSettingsMutation(TOUCHES, async () => {
+  const check = useChange(TOUCHES, async () => {
     await api.post('/api/sources/{source_id}/check', params);
     toast(t('settings.sources.checking'));
   });
-  const change = useSettingsMutation(TOUCHES, (body: { is_paused?: boolean; secret?: string }) =>
+  const change = useChange(TOUCHES, (body: { is_paused?: boolean; secret?: string }) =>
     api.patch('/api/sources/{source_id}', { ...params, body }),
   );
-  const remove = useSettingsMutation(TOUCHES, () => api.delete('/api/sources/{source_id}', params));
+  const remove = useChange(TOUCHES, () => api.delete('/api/sources/{source_id}', params));
   const [asks, setAsks] = useState<'delete' | 'secret' | null>(null);
   const [secret, setSecret] = useState('');
   const address = visibleText(`${source.address}${source.folder === '' ? '' : ` · ${source.folder}`}`);
@@ -191,7 +188,7 @@ function SourceRow({ source }: { source: DocumentSource }) {
               label={t('settings.sources.actionsFor', { address: source.address })}
             />
           }>
-          <MenuItem icon={RefreshCw} onChoose={() => check.mutate(undefined)}>
+          <MenuItem icon={RefreshCw} onChoose={() => check.mutate()}>
             {t('settings.sources.check')}
           </MenuItem>
           <MenuItem icon={KeyRound} onChoose={() => setAsks('secret')}>
@@ -210,14 +207,13 @@ function SourceRow({ source }: { source: DocumentSource }) {
           question={t('settings.sources.deleteQuestion')}
           open={asks === 'delete'}
           onClose={close}
-          onConfirm={() => remove.mutate(undefined)}>
+          onConfirm={() => remove.mutate()}>
           <p className="break-all text-muted-foreground">{address}</p>
         </ConfirmDialog>
         <Dialog title={t('settings.sources.replaceSecret')} open={asks === 'secret'} onClose={close}>
-          <form
+          <Form
             className="grid gap-3"
-            onSubmit={(event) => {
-              event.preventDefault();
+            onSubmit={() => {
               change.mutate({ secret });
               close();
             }}>
@@ -227,11 +223,11 @@ function SourceRow({ source }: { source: DocumentSource }) {
                 autoComplete="new-password"
                 value={secret}
                 maxLength={5000}
-                onChange={({ target }) => setSecret(target.value)}
+                onValueChange={setSecret}
               />
             </Field>
             <DialogActions label={t('common.save')} disabled={secret === ''} onClose={close} />
-          </form>
+          </Form>
         </Dialog>
       </Td>
     </Tr>

@@ -6,6 +6,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { Organisation, UploadRule } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { ErrorNotice } from '../components/ui/Notice';
@@ -15,7 +16,7 @@ import { t } from '../shared/i18n';
 import { schemasListQuery } from '../schemas/schemaQueries';
 import { tablesQuery } from '../records/tableQueries';
 import { uploadRulesQuery } from './settingsQueries';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 const CONDITIONS = ['document_type', 'filename', 'sender'] as const;
 type Condition = (typeof CONDITIONS)[number];
@@ -26,7 +27,7 @@ export function UploadRules({ organisation, isOwner }: { organisation: Organisat
   const listed = useQuery(uploadRulesQuery(organisation.id));
   const names = useTargets();
   const path = { organisation_id: organisation.id };
-  const change = useSettingsMutation(['organisation', organisation.id, 'upload rules'], (items: UploadRule[]) =>
+  const change = useChange([['organisation', organisation.id, 'upload rules']], (items: UploadRule[]) =>
     api.put('/api/organisations/{organisation_id}/upload_rules', { path, body: { items } }),
   );
   if (listed.isError) return <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />;
@@ -80,10 +81,9 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
   const [target, setTarget] = useState<Target | null>(null);
   const wanted = condition === 'document_type' ? text || TYPES[0] : text.trim();
   return (
-    <form
+    <Form
       className="flex flex-wrap items-end gap-3"
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         if (target === null || wanted === '') return;
         const [kind, id] = target.split(':') as ['schema' | 'stack', string];
         onAdd({ [condition]: wanted, [`${kind}_id`]: id });
@@ -112,7 +112,7 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
             value={text}
             maxLength={200}
             placeholder={t(`settings.rules.examples.${condition}`)}
-            onChange={(event) => setText(event.target.value)}
+            onValueChange={setText}
           />
         )}
       </Field>
@@ -127,7 +127,7 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
       <Button size="md" type="submit" disabled={isSaving || target === null || wanted === ''}>
         {t('settings.rules.add')}
       </Button>
-    </form>
+    </Form>
   );
 }
 

@@ -2,10 +2,11 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Ellipsis, ListChecks, Power, RotateCcw, Send, KeyRound, Trash2 } from 'lucide-react';
-import { useState, type FormEvent } from 'react';
+import { useState } from 'react';
 import { api } from '../api/client';
 import type { ChangeType, Delivery, Webhook } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Checkbox } from '../components/ui/Checkbox';
 import { ConfirmDialog } from '../components/ui/Confirm';
 import { Dialog } from '../components/ui/Dialog';
@@ -22,7 +23,7 @@ import { t } from '../shared/i18n';
 import { OneTimeSecret } from './OneTimeSecret';
 import { deliveriesQuery, webhooksQuery } from './settingsQueries';
 import { SettingsTable } from './SettingsTable';
-import { useSettingsMutation } from '../shared/useSettingsMutation';
+import { useChange } from '../shared/useChange';
 
 type Known = keyof typeof en.settings.webhooks.types;
 const TYPES = Object.keys(en.settings.webhooks.types) as Known[];
@@ -74,16 +75,12 @@ function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
   const [url, setUrl] = useState('');
   const [isAll, setAll] = useState(true);
   const [chosen, setChosen] = useState<readonly Known[]>(['extraction__completed', 'extraction__reviewed']);
-  const create = useSettingsMutation(TOUCHES, async () => {
+  const create = useChange(TOUCHES, async () => {
     const body = { url: url.trim(), types: isAll ? [] : chosen.map(typeOf) };
     onMade((await api.post('/api/webhooks', { body })).secret);
   });
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    create.mutate(undefined);
-  };
   return (
-    <form className="grid gap-3" onSubmit={submit}>
+    <Form className="grid gap-3" onSubmit={() => create.mutate()}>
       <div className="flex flex-wrap items-end gap-3">
         <Field label={t('settings.webhooks.url')} className="min-w-60 flex-1">
           <Input
@@ -91,7 +88,7 @@ function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
             value={url}
             maxLength={2000}
             placeholder={t('settings.webhooks.urlPlaceholder')}
-            onChange={({ target }) => setUrl(target.value)}
+            onValueChange={setUrl}
           />
         </Field>
         <Field label={t('settings.webhooks.events')} className="w-48">
@@ -122,7 +119,7 @@ function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
           ))}
         </fieldset>
       )}
-    </form>
+    </Form>
   );
 }
 
@@ -134,17 +131,17 @@ interface RowProps {
 
 function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
   const params = { path: { webhook_id: webhook.id } };
-  const test = useSettingsMutation(TOUCHES, async () => {
+  const test = useChange(TOUCHES, async () => {
     await api.post('/api/webhooks/{webhook_id}/test', params);
     toast(t('settings.webhooks.testSent'));
   });
-  const rotate = useSettingsMutation(TOUCHES, async () =>
+  const rotate = useChange(TOUCHES, async () =>
     onSecret((await api.post('/api/webhooks/{webhook_id}/secret', params)).secret),
   );
-  const change = useSettingsMutation(TOUCHES, (isEnabled: boolean) =>
+  const change = useChange(TOUCHES, (isEnabled: boolean) =>
     api.patch('/api/webhooks/{webhook_id}', { ...params, body: { is_enabled: isEnabled } }),
   );
-  const remove = useSettingsMutation(TOUCHES, () => api.delete('/api/webhooks/{webhook_id}', params));
+  const remove = useChange(TOUCHES, () => api.delete('/api/webhooks/{webhook_id}', params));
   const [isAsking, setAsking] = useState(false);
   const url = visibleText(webhook.url);
   return (
@@ -172,13 +169,13 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
       </Td>
       <Td className="text-right">
         <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('settings.webhooks.actionsFor', { url })} />}>
-          <MenuItem icon={Send} onChoose={() => test.mutate(undefined)}>
+          <MenuItem icon={Send} onChoose={() => test.mutate()}>
             {t('settings.webhooks.test')}
           </MenuItem>
           <MenuItem icon={ListChecks} onChoose={onLog}>
             {t('settings.webhooks.log')}
           </MenuItem>
-          <MenuItem icon={KeyRound} onChoose={() => rotate.mutate(undefined)}>
+          <MenuItem icon={KeyRound} onChoose={() => rotate.mutate()}>
             {t('settings.webhooks.rotate')}
           </MenuItem>
           <MenuItem icon={Power} onChoose={() => change.mutate(!webhook.is_enabled)}>
@@ -194,7 +191,7 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
           question={t('settings.webhooks.deleteQuestion')}
           open={isAsking}
           onClose={() => setAsking(false)}
-          onConfirm={() => remove.mutate(undefined)}>
+          onConfirm={() => remove.mutate()}>
           <p className="break-all text-muted-foreground">{url}</p>
         </ConfirmDialog>
       </Td>
@@ -204,7 +201,7 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
 
 function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const log = useQuery(deliveriesQuery(webhook.id));
-  const again = useSettingsMutation(TOUCHES, async (deliveryId: string) => {
+  const again = useChange(TOUCHES, async (deliveryId: string) => {
     const params = { path: { webhook_id: webhook.id, delivery_id: deliveryId } };
     await api.post('/api/webhooks/{webhook_id}/deliveries/{delivery_id}', params);
   });

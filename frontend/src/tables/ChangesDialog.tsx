@@ -1,7 +1,7 @@
 /** The values that the newest run with changes replaced: old and new side by side, each to be confirmed or restored. The one
  * that is no longer the row's value is crossed out. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api } from '../api/client';
 import type { ReplacedValue, Stack } from '../api/types';
@@ -12,11 +12,10 @@ import { Dialog } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Loading } from '../components/ui/Loading';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
-import { toast } from '../components/ui/Toast';
+import { ErrorNotice } from '../components/ui/Notice';
 import { changeState, isVisible, misfit } from './replacedValue';
 import { replacedQuery } from '../records/stackQueries';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canWrite: boolean; onClose: () => void }) {
   const replaced = useQuery(replacedQuery(stack.id));
@@ -68,18 +67,15 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
 }
 
 function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: Stack['columns']; canWrite: boolean }) {
-  const queries = useQueryClient();
   const [field, name] = [pathLabel(one.path), visibleText(one.filename)];
   const params = { path: { extraction_id: one.extraction_id }, header: { 'if-match': `"${one.version}"` } };
-  const decide = useMutation({
-    mutationFn: (isRestored: boolean): Promise<unknown> =>
+  const decide = useChange(
+    ['stacks', 'records'],
+    (isRestored: boolean): Promise<unknown> =>
       isRestored
         ? api.patch('/api/extractions/{extraction_id}/fields', { ...params, body: { path: one.path, value: one.old } })
         : api.post('/api/extractions/{extraction_id}/locks', { ...params, query: { path: one.path } }),
-    // Until the change is shown, the buttons stay disabled.
-    onSuccess: () => refresh(queries, 'stacks', 'records'),
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
   const state = changeState(one);
   const why = state === 'restored' ? null : misfit(columns, one.path, one.old);
   const Old = state === 'restored' ? 'span' : 'del';

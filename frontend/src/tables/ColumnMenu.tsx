@@ -1,22 +1,20 @@
 /** The menu of a column: review it, sort in the words of its type, filter, group, required, format, hide. */
 
 import { Menu } from '@base-ui/react/menu';
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { ArrowDown, ArrowUp, Asterisk, EyeOff, Filter, Group, Hash, ListChecks } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { api } from '../api/client';
 import { cn } from '../components/ui/cn';
 import { MenuItem, MenuSeparator, SubMenu } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
 import { itemClass, popupClass } from '../components/ui/popup';
-import { toast } from '../components/ui/Toast';
 import { formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { cellId } from './grid';
 import { changeLayout, type GridColumn } from './gridColumns';
 import { countQuery, tableKey, type TableRequest } from '../records/tableQueries';
 import type { RowsView } from '../records/tableView';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const DECIMALS = [null, 0, 2, 3, 4] as const;
 
@@ -134,22 +132,15 @@ function Required({
   disabled: boolean;
   children: ReactNode;
 }) {
-  const queries = useQueryClient();
   const is = required.includes(path);
-  const change = useMutation({
-    mutationFn: async () => {
-      const params = { path: { schema_id: schemaId } };
-      const stored = await api.get('/api/schemas/{schema_id}', params);
-      const schema = stored.schema as Record<string, unknown>;
-      const own = (schema['x-fieldmark'] ?? {}) as Record<string, unknown>;
-      const columns = is ? required.filter((one) => one !== path) : [...required, path];
-      const body = { schema: { ...schema, 'x-fieldmark': { ...own, required: columns } } };
-      return api.patch('/api/schemas/{schema_id}', { ...params, body });
-    },
-    onSuccess: () => {
-      void refresh(queries, 'records', 'stacks', 'schemas');
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  const change = useChange(['records', 'stacks', 'schemas'], async () => {
+    const params = { path: { schema_id: schemaId } };
+    const stored = await api.get('/api/schemas/{schema_id}', params);
+    const schema = stored.schema as Record<string, unknown>;
+    const own = (schema['x-fieldmark'] ?? {}) as Record<string, unknown>;
+    const columns = is ? required.filter((one) => one !== path) : [...required, path];
+    const body = { schema: { ...schema, 'x-fieldmark': { ...own, required: columns } } };
+    return api.patch('/api/schemas/{schema_id}', { ...params, body });
   });
   return (
     <Menu.CheckboxItem

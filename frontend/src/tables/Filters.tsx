@@ -4,6 +4,7 @@ import { Filter, X } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import type { TableColumn } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Popover } from '../components/ui/Popover';
 import { formatDay, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -190,12 +191,7 @@ function ConditionForm({ columns, list, condition, start, onDone }: FormProps) {
     return onDone({ path, op, value: isQuoted ? JSON.stringify(parsed.value) : String(parsed.value) });
   }
   return (
-    <form
-      className="grid w-56 gap-2"
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}>
+    <Form className="grid w-56 gap-2" onSubmit={submit}>
       <select aria-label={t('tables.column')} value={path} onChange={({ target }) => setPath(target.value)}>
         {columns.map((one) => (
           <option key={one.path} value={one.path}>
@@ -242,7 +238,7 @@ function ConditionForm({ columns, list, condition, start, onDone }: FormProps) {
       <Button kind="main" type="submit">
         {t('tables.apply')}
       </Button>
-    </form>
+    </Form>
   );
 }
 

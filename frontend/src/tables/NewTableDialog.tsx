@@ -6,6 +6,7 @@ import { useRef, useState } from 'react';
 import { api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Icon } from '../shared/Icon';
@@ -45,10 +46,9 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
   const canCreate = name.trim() !== '' && !create.isPending && (isSuggested || columnConflict(columns) === null);
   return (
     <Dialog title={t('stacks.new')} open onClose={onClose} isWide>
-      <form
+      <Form
         className="grid gap-3 [&_fieldset]:grid [&_fieldset]:gap-2 [&_legend]:mb-1 [&_legend]:font-semibold"
-        onSubmit={(event) => {
-          event.preventDefault();
+        onSubmit={() => {
           if (canCreate) create.mutate();
         }}>
         <label className="grid gap-1">
@@ -99,7 +99,7 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
         </fieldset>
         {create.isError && <ErrorNotice error={create.error} />}
         <DialogActions label={t('stacks.create')} disabled={!canCreate} onClose={onClose} />
-      </form>
+      </Form>
     </Dialog>
   );
 }

@@ -27,6 +27,7 @@ import { ExportMenu } from './TableExport';
 import { exportAddress, sortAgain, type TableRequest } from '../records/tableQueries';
 import type { Selection } from './useSelection';
 import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 interface Props {
   selection: Selection;
@@ -120,20 +121,17 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
     run.mutate({ rows, act: (row) => removeFromStack(stack, row.document_id), undo });
   };
 
-  const save = useMutation({
-    mutationFn: async (format: string) => {
-      const rows = selection.rows.map(({ document_id, path }) => ({ document_id, path }));
-      // In the order of the table, whatever its filter: an edited row may no longer match.
-      const { table, list, sort, descending } = request;
-      const view = {
-        table,
-        ...(list !== undefined && { list }),
-        ...(sort !== undefined && { sort }),
-        ...(descending && { descending }),
-      };
-      saveFile(await fetchFile(exportAddress(view, format), { body: { rows } }), `${name}.${format}`);
-    },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
+  const save = useChange([], async (format: string) => {
+    const rows = selection.rows.map(({ document_id, path }) => ({ document_id, path }));
+    // In the order of the table, whatever its filter: an edited row may no longer match.
+    const { table, list, sort, descending } = request;
+    const view = {
+      table,
+      ...(list !== undefined && { list }),
+      ...(sort !== undefined && { sort }),
+      ...(descending && { descending }),
+    };
+    saveFile(await fetchFile(exportAddress(view, format), { body: { rows } }), `${name}.${format}`);
   });
 
   return (

@@ -1,24 +1,20 @@
 /** A menu that downloads a table as a file, with its filter and order. */
 
-import { useMutation } from '@tanstack/react-query';
 import { Download } from 'lucide-react';
 import { fetchFile } from '../api/client';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
 import { saveFile } from '../shared/saveFile';
-import { toast } from '../components/ui/Toast';
 import { exportAddress, type TableRequest } from '../records/tableQueries';
+import { useChange } from '../shared/useChange';
 
 const FORMATS = ['xlsx', 'csv', 'json', 'parquet'] as const;
 
 export function TableExport({ request, name }: { request: TableRequest; name: string }) {
-  const save = useMutation({
-    mutationFn: async (format: string) =>
-      saveFile(await fetchFile(exportAddress(request, format)), `${name}.${format}`),
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  const save = useChange([], async (format: string) =>
+    saveFile(await fetchFile(exportAddress(request, format)), `${name}.${format}`),
+  );
   return <ExportMenu isBusy={save.isPending} onChoose={save.mutate} />;
 }
 

@@ -7,6 +7,7 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { Stack } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -80,10 +81,9 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
         )}
       </Menu>
       <Dialog title={t('stacks.rename')} open={asked === 'rename'} onClose={() => setAsked(null)}>
-        <form
+        <Form
           className="grid gap-3"
-          onSubmit={(event) => {
-            event.preventDefault();
+          onSubmit={() => {
             if (name.trim() !== '' && !rename.isPending) rename.mutate();
           }}>
           <input
@@ -99,7 +99,7 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
             disabled={rename.isPending || name.trim() === ''}
             onClose={() => setAsked(null)}
           />
-        </form>
+        </Form>
       </Dialog>
       <Dialog
         title={t('stacks.deleteQuestion', { name: visibleText(stack.name) })}

@@ -1,6 +1,6 @@
 /** A table: the documents of a stack or of a schema as rows, and what fills them. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link, Navigate } from '@tanstack/react-router';
 import { CircleHelp, FileQuestion, LoaderCircle, MessageSquareText, X } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState } from 'react';
@@ -8,14 +8,14 @@ import { startFill, startStackCorrection } from '../api/runs';
 import type { RecordRow, Stack, TableSummary } from '../api/types';
 import { waitingRunQuery } from '../run/approvalQueries';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Input } from '../components/ui/Input';
 import { Loading } from '../components/ui/Loading';
-import { ErrorNotice, errorMessage } from '../components/ui/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
 import { StatusPill } from '../components/ui/StatusPill';
-import { toast } from '../components/ui/Toast';
 import { Uploads } from '../documents/Uploads';
 import { onUploaded } from '../documents/uploads';
 import { RunPanel } from '../approvals/RunPanel';
@@ -39,6 +39,7 @@ import { tableKey, type TableRequest, tablesQuery } from '../records/tableQuerie
 import { rowsOf, type TableView } from '../records/tableView';
 import { WaitingRows } from './WaitingRows';
 import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 const route = getRouteApi('/tables/$tableId');
 
@@ -188,20 +189,19 @@ function useFill(stack: Stack | null) {
   const idempotency = useRef(crypto.randomUUID());
   const progress = stack?.progress;
   const isUnread = progress !== undefined && progress.done + progress.incomplete + progress.stale === 0;
-  const start = useMutation({
-    mutationFn: (message: string) => {
+  const start = useChange(
+    ['stacks'],
+    (message: string) => {
       const [id, key] = [stack!.id, idempotency.current];
       if (message === '') return startFill(id, key);
       // Before anything is read, a message is about how to read.
       return isUnread ? startFill(id, key, { instructions: message }) : startStackCorrection(id, message, key);
     },
-    onSuccess: async (run) => {
+    (run) => {
       idempotency.current = crypto.randomUUID();
       setStarted(run);
-      await refresh(queries, 'stacks');
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
   const isActive = isRunning(state) || state.phase === 'approval';
   useEffect(() => onUploaded(() => void refresh(queries, 'stacks')));
   // What was read is in the rows, which load by themselves; what a run did as a whole is not.
@@ -348,10 +348,9 @@ function WordsDialog({ isUnread, onSend, onClose }: WordsProps) {
   const [message, setMessage] = useState('');
   return (
     <Dialog title={t(isUnread ? 'stacks.instructions' : 'stacks.correction')} open onClose={onClose}>
-      <form
+      <Form
         className="grid gap-3"
-        onSubmit={(event) => {
-          event.preventDefault();
+        onSubmit={() => {
           if (message.trim() !== '') void onSend(message.trim()).then(onClose, () => undefined);
         }}>
         <Input
@@ -360,7 +359,7 @@ function WordsDialog({ isUnread, onSend, onClose }: WordsProps) {
           placeholder={t(isUnread ? 'stacks.instructionsHint' : 'stacks.correctionHint')}
           maxLength={8000}
           value={message}
-          onChange={({ target }) => setMessage(target.value)}
+          onValueChange={setMessage}
         />
         <DialogActions
           icon={MessageSquareText}
@@ -368,7 +367,7 @@ function WordsDialog({ isUnread, onSend, onClose }: WordsProps) {
           disabled={message.trim() === ''}
           onClose={onClose}
         />
-      </form>
+      </Form>
     </Dialog>
   );
 }

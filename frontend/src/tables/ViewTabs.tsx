@@ -1,24 +1,23 @@
 /** The views of a table: all rows, those that need a person, and the saved ones, which all members share. */
 
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { Plus, Users } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { api } from '../api/client';
 import type { SavedView } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Input } from '../components/ui/Input';
 import { Menu, MenuItem } from '../components/ui/Menu';
-import { errorMessage } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
 import { NeedDot } from '../components/ui/StatusPill';
-import { toast } from '../components/ui/Toast';
 import { useCanWrite } from '../session/role';
 import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { countQuery, savedViewsQuery } from '../records/tableQueries';
 import { parseTableView, rowsOf, type TableView } from '../records/tableView';
-import { refresh } from '../api/queryKeys';
+import { useChange } from '../shared/useChange';
 
 interface Props {
   table: string;
@@ -27,7 +26,6 @@ interface Props {
 }
 
 export function ViewTabs({ table, view, onView }: Props) {
-  const queries = useQueryClient();
   const canWrite = useCanWrite();
   const saved = useQuery(savedViewsQuery(table));
   const views = saved.data ?? [];
@@ -38,16 +36,15 @@ export function ViewTabs({ table, view, onView }: Props) {
   const [name, setName] = useState('');
 
   const path = (id: string) => ({ path: { table_id: table, view_id: id } });
-  const change = useMutation({
-    mutationFn: (act: () => Promise<SavedView | null>) => act(),
-    onSuccess: (made) => {
+  const change = useChange(
+    [['records', 'views', table]],
+    (act: () => Promise<SavedView | null>) => act(),
+    (made) => {
       setNaming(null);
       setName('');
-      void refresh(queries, ['records', 'views', table]);
       if (made !== null) onView({ ...settingsOf(made), view: made.id });
     },
-    onError: (error) => toast(errorMessage(error), { urgent: true }),
-  });
+  );
   const save = (to: { name?: string; settings?: TableView }, id: string) =>
     change.mutate(() =>
       api.patch('/api/tables/{table_id}/views/{view_id}', { ...path(id), body: to as Record<string, never> }),
@@ -127,24 +124,19 @@ export function ViewTabs({ table, view, onView }: Props) {
           }}
           title={t(naming === 'rename' ? 'tables.renameView' : 'tables.newView')}
           trigger={<Button kind="quiet" icon={Plus} label={t('tables.newView')} />}>
-          <form
-            className="flex gap-2"
-            onSubmit={(event) => {
-              event.preventDefault();
-              submit();
-            }}>
+          <Form className="flex gap-2" onSubmit={submit}>
             <Input
               autoFocus
               aria-label={t('tables.viewName')}
               placeholder={t('tables.viewNameHint')}
               maxLength={200}
               value={name}
-              onChange={({ target }) => setName(target.value)}
+              onValueChange={setName}
             />
             <Button kind="main" size="md" type="submit" disabled={name.trim() === '' || change.isPending}>
               {t('common.save')}
             </Button>
-          </form>
+          </Form>
           {naming !== 'rename' && <p className="mt-2 text-xs text-muted-foreground">{t('tables.newViewHint')}</p>}
         </Popover>
       )}

@@ -5,6 +5,7 @@ import { Plus } from 'lucide-react';
 import { useId, useMemo, useState } from 'react';
 import type { Extraction } from '../../api/types';
 import { Button } from '../../components/ui/Button';
+import { Form } from '../../components/ui/Form';
 import { Input } from '../../components/ui/Input';
 import { t } from '../../shared/i18n';
 import { knownFieldsQuery } from '../../fields/extractionQueries';
@@ -24,7 +25,7 @@ interface Props {
 export function AddField(props: Props) {
   const [isOpen, setOpen] = useState(false);
   return isOpen ? (
-    <Form {...props} onClose={() => setOpen(false)} />
+    <FieldForm {...props} onClose={() => setOpen(false)} />
   ) : (
     <Button kind="quiet" icon={Plus} onClick={() => setOpen(true)}>
       {t('fields.add')}
@@ -32,7 +33,7 @@ export function AddField(props: Props) {
   );
 }
 
-function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => void }) {
+function FieldForm({ extraction, schema, onAdd, onClose }: Props & { onClose: () => void }) {
   const known = useQuery(knownFieldsQuery(extraction.document_type));
   const [path, setPath] = useState('');
   const [value, setValue] = useState('');
@@ -51,11 +52,10 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
   const isInvalid = pathSteps(name) === null;
   const isTaken = name !== '' && valueAt(extraction.extracted_fields, pathSteps(name) ?? ['']) !== undefined;
   return (
-    <form
+    <Form
       className="flex flex-wrap gap-2 py-2"
       aria-label={t('fields.add')}
-      onSubmit={(event) => {
-        event.preventDefault();
+      onSubmit={() => {
         if (name === '' || isInvalid || isTaken) return;
         onAdd(name, parseEdited(value, undefined, schema.find((one) => one.path === schemaPath(name))?.type));
         onClose();
@@ -71,7 +71,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
         maxLength={1000}
         autoFocus
         value={path}
-        onChange={(event) => setPath(event.target.value)}
+        onValueChange={setPath}
       />
       <datalist id={id}>
         {paths.map((one) => (
@@ -85,7 +85,7 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
         aria-label={t('common.value')}
         placeholder={t('fields.addValue')}
         value={value}
-        onChange={(event) => setValue(event.target.value)}
+        onValueChange={setValue}
       />
       <Button kind="main" size="md" type="submit" disabled={name === '' || isInvalid || isTaken}>
         {t('fields.addSubmit')}
@@ -95,6 +95,6 @@ function Form({ extraction, schema, onAdd, onClose }: Props & { onClose: () => v
       </Button>
       {isInvalid && <p className="muted">{t('errors.invalid_path')}</p>}
       {isTaken && <p className="muted">{t('fields.addExists')}</p>}
-    </form>
+    </Form>
   );
 }

@@ -119,7 +119,7 @@ export function AddUnmappedField({ extraction, item, isOpen, onOpen, onClose, dr
                 value={text ?? editedText(suggestedValue)}
                 spellCheck={false}
                 autoComplete="off"
-                onChange={(event) => setText(event.target.value)}
+                onValueChange={setText}
                 onKeyDown={press}
               />
             </label>
