@@ -106,6 +106,11 @@ _SMALL_DIGIT = 0.8  # maximum height of a fraction's digits, relative to the dig
 _SYMBOL_FONT = re.compile("dingbats|wingdings ?2?|webdings")
 _MIN_STRUCK_SHARE = 0.8  # of a word's width: a line this wide strikes the whole word
 _IN_BRACKETS = re.compile(r"[(\[][^()\[\]]+[)\]]")
+# Gaps between words that PDFium joined, in heights of a line: measured on 1,600 public PDFs, where Poppler also
+# separates 225 of 227 of them.
+_MIN_GAP, _MIN_GAP_STEP = 0.12, 0.1  # and how much wider than the gaps between the letters
+_MIN_GAP_BACK = 0.5  # of characters that are not in the order of their boxes, as brackets in a right-to-left line
+_MIN_SINGLE_GAP = 1.0  # of a word of two letters, without other gaps to compare with
 _LINE_HYPHENS = frozenset({0x2, 0xFFFE})
 
 
@@ -538,7 +543,8 @@ def _unstruck(
 def _layer_words(layer: Any, codes: list[int], boxes: _Boxes) -> list[LayerWord]:
     words: list[LayerWord] = []
     direction = _RIGHT
-    for start, end, text in _split_mixed_numbers(_split_words(codes), layer, boxes):
+    parts = _split_at_gaps(_split_words(codes), codes, boxes)
+    for start, end, text in _split_mixed_numbers(parts, layer, boxes):
         direction, around = boxes.of_word(start, end, direction)
         if (
             direction == _LEFT
@@ -835,6 +841,31 @@ def _split_words(codes: list[int]) -> Iterator[tuple[int, int, str]]:
         at = stop
 
 
+def _split_at_gaps(
+    words: Iterator[tuple[int, int, str]], codes: list[int], boxes: _Boxes
+) -> Iterator[tuple[int, int, str]]:
+    """Yield `0.92` and `12` for `0.9212` if a gap is between them, such as that of two columns of a table: PDFium joins
+    the texts of some files."""
+    for start, end, text in words:
+        breaks = boxes.gaps(start, end)
+        if not breaks or not all(map(_is_spaced_by_its_box, text)):
+            yield start, end, text
+            continue
+        for first, last in pairwise((start, *breaks, end)):
+            if part := clean(_characters(codes[first:last])):
+                yield first, last, part
+
+
+def _is_spaced_by_its_box(character: str) -> bool:
+    """Return whether a gap beside a character separates words. Ideographs, marks above letters and right-to-left
+    letters have boxes that are farther apart, or in another order."""
+    return (
+        unicodedata.east_asian_width(character) not in "WF"
+        and not unicodedata.category(character).startswith("M")
+        and not is_right_to_left(character)
+    )
+
+
 def _split_mixed_numbers(
     words: Iterator[tuple[int, int, str]], layer: Any, boxes: _Boxes
 ) -> Iterator[tuple[int, int, str]]:
@@ -908,6 +939,36 @@ class _Boxes:
         last = self.of_character(end - 1)
         box = min(first[0], last[0]), min(first[1], last[1]), max(first[2], last[2]), max(first[3], last[3])
         return _direction(first, last), box
+
+    def gaps(self, start: int, end: int) -> list[int]:
+        """Return the characters of a word after a gap that is clearly wider than the others. So letters that are all
+        set apart stay one word."""
+        if end - start < 2:
+            return []
+        box = self._rectangle
+        sides: list[tuple[float, float, float, float]] = []
+        for index in range(start, end):
+            get_loose_box(self._layer, self.order[index], self._reference)
+            sides.append((box.left, box.bottom, box.right, box.top))
+        first, last = sides[0], sides[-1]
+        right, up = last[0] + last[2] - first[0] - first[2], last[1] + last[3] - first[1] - first[3]
+        axis = 0 if abs(right) >= abs(up) else 1
+        is_backwards = (right, up)[axis] < 0
+        gaps: list[float] = []
+        for before, after in pairwise(sides):
+            one, other = (after, before) if is_backwards else (before, after)
+            height = max(before[3 - axis] - before[1 - axis], after[3 - axis] - after[1 - axis], 0.1)
+            is_beside = before[1 - axis] < after[3 - axis] and after[1 - axis] < before[3 - axis]
+            gaps.append((other[axis] - one[axis + 2]) / height if is_beside else 0.0)
+        if max(gaps) < _MIN_GAP or min(gaps) < -_MIN_GAP_BACK:
+            return []
+        by_width = sorted(gaps)
+        if len(gaps) == 1:
+            least = _MIN_SINGLE_GAP
+        else:
+            steps = [after for before, after in pairwise(by_width) if after - max(before, 0) >= _MIN_GAP_STEP]
+            least = next((width for width in steps if width >= _MIN_GAP), float("inf"))
+        return [start + at for at, gap in enumerate(gaps, start=1) if gap >= least]
 
     def around(self, start: int, end: int) -> tuple[float, float, float, float]:
         """Return the box around all characters of a word. Slower than `of_word`, for words whose first and last

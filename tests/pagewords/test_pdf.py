@@ -89,6 +89,16 @@ def test_rotated_text_is_read_in_its_own_direction(matrix: str) -> None:
     assert lines(page) == ["Upright", "first second"]
 
 
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_words_are_apart_where_the_gap_is_wider_than_those_between_their_letters(rotation: int) -> None:
+    def texts(content: str) -> list[str]:
+        return read(make_pdf([f"BT /F2 12 Tf 50 700 Td {content} ET"], page_entries=f"/Rotate {rotation}")).text.split()
+
+    assert texts("(0.92) Tj 30.6 0 Td (12) Tj") == ["0.92", "12"]  # a gap of 1.8, which PDFium ignores
+    assert texts("(0.92) Tj 30.6 0 Td (12) Tj 16.2 0 Td (75) Tj") == ["0.92", "12", "75"]
+    assert texts("1.8 Tc (0.9212) Tj") == ["0.9212"]
+
+
 def test_hyphenated_word_is_two_words_with_a_box_each() -> None:
     page = read(make_pdf([text_at("a long docu-", 50, 700) + text_at("ment here", 50, 684)]))
     assert lines(page) == ["a long docu-", "ment here"]
