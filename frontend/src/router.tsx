@@ -1,15 +1,23 @@
 /** The addresses of the page. Each area is loaded when it is first opened. The first word of each address is also in
  * api/request_guard.py (UI_PATHS): the service serves the page only there. */
 
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from '@tanstack/react-router';
-import { parseAskView, type AskView } from './ask/askView';
-import { parseDocumentFilter, type DocumentFilter } from './documents/filter';
-import { parseDocumentView, type DocumentView } from './document/documentView';
-import { parseInboxView, type InboxView } from './inbox/inboxView';
-import { parsePeriod, type PeriodView } from './home/period';
-import { parseQualityView, type QualityView } from './quality/qualityView';
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Link,
+  redirect,
+  type RouteComponent,
+} from '@tanstack/react-router';
+import { parseAskView } from './ask/askView';
+import { parseDocumentFilter } from './documents/filter';
+import { parseDocumentView } from './document/documentView';
+import { parseInboxView } from './inbox/inboxView';
+import { parsePeriod } from './home/period';
+import { parseQualityView } from './quality/qualityView';
 import { parseSettingsView } from './settings/settingsView';
-import { parseRunsView, type RunsView } from './runs/runsView';
+import { parseRunsView } from './runs/runsView';
 import { parseTableView, type TableView } from './records/tableView';
 import { Shell } from './shell/Shell';
 import { t } from './shared/i18n';
@@ -27,6 +35,19 @@ const root = createRootRoute({
   ),
 });
 
+/** A page that is loaded when it is first opened. `parse` reads what it shows from its address. */
+function page<const Path extends string, Search extends object, Name extends string>(
+  path: Path,
+  parse: (search: Record<string, unknown>) => Search,
+  name: Name,
+  load: () => Promise<Record<Name, RouteComponent>>,
+) {
+  const component = lazyRouteComponent(load, name) as RouteComponent;
+  return createRoute({ getParentRoute: () => root, path, validateSearch: parse, component });
+}
+
+const noSearch = () => ({});
+
 const start = createRoute({
   getParentRoute: () => root,
   path: '/',
@@ -35,46 +56,22 @@ const start = createRoute({
   },
 });
 
-const homeRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/home',
-  validateSearch: (search): PeriodView => parsePeriod(search),
-  component: lazyRouteComponent(() => import('./home/HomePage'), 'HomePage'),
-});
-
-const qualityRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/quality/$schemaId',
-  validateSearch: (search): QualityView => parseQualityView(search),
-  component: lazyRouteComponent(() => import('./quality/QualityPage'), 'QualityPage'),
-});
-
-const documentsRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/documents',
-  validateSearch: (search): DocumentFilter => parseDocumentFilter(search),
-  component: lazyRouteComponent(() => import('./documents/DocumentsPage'), 'DocumentsPage'),
-});
-
-const documentRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/documents/$documentId',
-  validateSearch: (search): DocumentView => parseDocumentView(search),
-  component: lazyRouteComponent(() => import('./document/DocumentPage'), 'DocumentPage'),
-});
-
-const tablesRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/tables',
-  component: lazyRouteComponent(() => import('./tables/TablesPage'), 'TablesPage'),
-});
-
-const tableRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/tables/$tableId',
-  validateSearch: (search): TableView => parseTableView(search),
-  component: lazyRouteComponent(() => import('./tables/TablePage'), 'TablePage'),
-});
+const homeRoute = page('/home', parsePeriod, 'HomePage', () => import('./home/HomePage'));
+const qualityRoute = page('/quality/$schemaId', parseQualityView, 'QualityPage', () => import('./quality/QualityPage'));
+const documentsRoute = page(
+  '/documents',
+  parseDocumentFilter,
+  'DocumentsPage',
+  () => import('./documents/DocumentsPage'),
+);
+const documentRoute = page(
+  '/documents/$documentId',
+  parseDocumentView,
+  'DocumentPage',
+  () => import('./document/DocumentPage'),
+);
+const tablesRoute = page('/tables', noSearch, 'TablesPage', () => import('./tables/TablesPage'));
+const tableRoute = page('/tables/$tableId', parseTableView, 'TablePage', () => import('./tables/TablePage'));
 
 /** Addresses of before. */
 const formerTableRoutes = (['/records', '/stacks', '/records/$tableId', '/stacks/$tableId'] as const).map((path) =>
@@ -90,12 +87,7 @@ const formerTableRoutes = (['/records', '/stacks', '/records/$tableId', '/stacks
   }),
 );
 
-const inboxRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/inbox',
-  validateSearch: (search): InboxView => parseInboxView(search),
-  component: lazyRouteComponent(() => import('./inbox/InboxPage'), 'InboxPage'),
-});
+const inboxRoute = page('/inbox', parseInboxView, 'InboxPage', () => import('./inbox/InboxPage'));
 
 /** Addresses of before the inbox. */
 const reviewRoute = createRoute({
@@ -115,12 +107,7 @@ const approvalsRoute = createRoute({
   },
 });
 
-const askRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/ask',
-  validateSearch: (search): AskView => parseAskView(search),
-  component: lazyRouteComponent(() => import('./ask/AskPage'), 'AskPage'),
-});
+const askRoute = page('/ask', parseAskView, 'AskPage', () => import('./ask/AskPage'));
 
 /** The address of before passages were part of asking. */
 const searchRoute = createRoute({
@@ -132,56 +119,14 @@ const searchRoute = createRoute({
   },
 });
 
-const schemasRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/schemas',
-  component: lazyRouteComponent(() => import('./schemas/SchemasPage'), 'SchemasPage'),
-});
-
-const schemaRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/schemas/$schemaId',
-  component: lazyRouteComponent(() => import('./schemas/SchemasPage'), 'SchemaPage'),
-});
-
-const runsRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/runs',
-  validateSearch: (search): RunsView => parseRunsView(search),
-  component: lazyRouteComponent(() => import('./runs/RunsPage'), 'RunsPage'),
-});
-
-const runRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/runs/$runId',
-  validateSearch: (search): RunsView => parseRunsView(search),
-  component: lazyRouteComponent(() => import('./runs/RunsPage'), 'RunPage'),
-});
-
-const settingsRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/settings',
-  validateSearch: parseSettingsView,
-  component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'SettingsPage'),
-});
-
-const membersRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/members',
-  component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'MembersPage'),
-});
-
-const keysRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/keys',
-  component: lazyRouteComponent(() => import('./settings/SettingsPage'), 'KeysPage'),
-});
-
-const invitationRoute = createRoute({
-  getParentRoute: () => root,
-  path: '/invitation',
-  component: lazyRouteComponent(() => import('./settings/InvitationPage'), 'InvitationPage'),
-});
+const schemasRoute = page('/schemas', noSearch, 'SchemasPage', () => import('./schemas/SchemasPage'));
+const schemaRoute = page('/schemas/$schemaId', noSearch, 'SchemaPage', () => import('./schemas/SchemasPage'));
+const runsRoute = page('/runs', parseRunsView, 'RunsPage', () => import('./runs/RunsPage'));
+const runRoute = page('/runs/$runId', parseRunsView, 'RunPage', () => import('./runs/RunsPage'));
+const settingsRoute = page('/settings', parseSettingsView, 'SettingsPage', () => import('./settings/SettingsPage'));
+const membersRoute = page('/members', noSearch, 'MembersPage', () => import('./settings/SettingsPage'));
+const keysRoute = page('/keys', noSearch, 'KeysPage', () => import('./settings/SettingsPage'));
+const invitationRoute = page('/invitation', noSearch, 'InvitationPage', () => import('./settings/InvitationPage'));
 
 export const router = createRouter({
   routeTree: root.addChildren([

@@ -28,7 +28,7 @@ def test_first_load_is_small_and_has_no_inline_script(built_page):
 
 def test_addresses_of_the_router_are_served():
     router = (FRONTEND / "src" / "router.tsx").read_text()
-    addresses = {path.split("/")[1] for path in re.findall(r"path: '(/[^']*)'", router)} - {""}
+    addresses = {path.split("/")[1] for path in re.findall(r"(?:path: |page\(\s*)'(/[^']*)'", router)} - {""}
     assert addresses and addresses <= set(UI_PATHS)
 
 

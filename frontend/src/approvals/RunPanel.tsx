@@ -1,9 +1,9 @@
 /** A run: its status, steps, cost and approvals, and a button to cancel it. */
 
 import { useEffect, useRef, useState } from 'react';
+import { ChevronDown, Square } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { ApprovalCard } from './ApprovalCard';
 import { RunCost } from '../run/RunCost';
 import { RunDraft } from '../run/RunDraft';
@@ -37,7 +37,7 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
     <section className={styles.panel} aria-label={t('runs.title')} data-phase={state.phase}>
       <div className={styles.line}>
         <button type="button" className={styles.toggle} aria-expanded={open} onClick={() => setOpen(!open)}>
-          <Icon name="down" size={12} />
+          <ChevronDown size={12} aria-hidden="true" />
           {running && <span className={styles.pulse} />}
           <span className="truncate" role="status">
             {runStatusText(state)}
@@ -46,7 +46,7 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
         <RunCost runId={runId} state={state} />
         {canWrite && (running || state.phase === 'approval') && (
           <Button onClick={() => cancel.mutate()} disabled={cancel.isPending}>
-            <Icon name="stop" size={12} /> {t('common.cancel')}
+            <Square size={12} aria-hidden="true" /> {t('common.cancel')}
           </Button>
         )}
       </div>

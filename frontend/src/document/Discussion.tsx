@@ -12,8 +12,8 @@ import { cn } from '../components/ui/cn';
 import { TextArea } from '../components/ui/Input';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { meQuery } from '../session/config';
-import { membersQuery, usePersonName } from '../session/people';
-import { useCanWrite, useOrganisation } from '../session/role';
+import { useMembers, usePersonName } from '../session/people';
+import { useCanWrite } from '../session/role';
 import { formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { pathLabel } from '../fields/labels';
@@ -105,15 +105,9 @@ interface AssignProps {
 
 /** Who checks the document: a menu of the members who may write. */
 function Assign({ documentId, assignee, canWrite }: AssignProps) {
-  const organisation = useOrganisation();
   const personName = usePersonName(true);
-  const members = useQuery({
-    ...membersQuery(organisation?.id ?? ''),
-    enabled: organisation !== undefined,
-    staleTime: 60_000,
-  });
   const change = useDiscussionChange(documentId);
-  const writers = (members.data?.items ?? []).filter((one) => one.role !== 'viewer');
+  const writers = useMembers().filter((one) => one.role !== 'viewer');
   const person = assignee !== null && (
     <>
       <Avatar id={assignee} name={personName(assignee)} />

@@ -3,6 +3,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { Check } from 'lucide-react';
 import { useState } from 'react';
+import { atVersion } from '../api/atVersion';
 import { api } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -24,11 +25,7 @@ export function useMarkReviewed(onDone?: (before: Extraction) => void) {
   const queries = useQueryClient();
   return useChange(
     [],
-    ({ id, version }: Extraction) =>
-      api.post('/api/extractions/{extraction_id}/complete', {
-        path: { extraction_id: id },
-        header: { 'if-match': `"${version}"` },
-      }),
+    ({ id, version }: Extraction) => api.post('/api/extractions/{extraction_id}/complete', atVersion(id, version)),
     (changed, before) => {
       storeChanged(queries, changed as ChangedExtraction);
       onDone?.(before);
@@ -41,8 +38,11 @@ export async function withdrawReview(
   { id, version }: Reviewable,
   status: Extraction['status'],
 ): Promise<ChangedExtraction> {
-  const params = { path: { extraction_id: id }, query: { status }, header: { 'if-match': `"${version}"` } };
-  return (await api.delete('/api/extractions/{extraction_id}/complete', params)) as ChangedExtraction;
+  const withdrawn = api.delete('/api/extractions/{extraction_id}/complete', {
+    ...atVersion(id, version),
+    query: { status },
+  });
+  return (await withdrawn) as ChangedExtraction;
 }
 
 /** Proposals must be decided first. What else a person has to look at is asked about, and accepted with the review. */

@@ -2,11 +2,11 @@
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { FileText } from 'lucide-react';
-import { useEffect, useState } from 'react';
 import { fetchFile } from '../api/client';
 import { cn } from '../components/ui/cn';
+import { useIsStill } from '../shared/useIsStill';
+import { useObjectUrl } from '../shared/useObjectUrl';
 
-const DELAY_MS = 150;
 /** The upper third of a page, as the API adds a margin. Twice as wide as high. */
 const HEAD = '0,0.12,1,0.23';
 const WIDTH = 160; // pixels
@@ -23,23 +23,9 @@ const headQuery = (documentId: string) =>
 
 /** `isReadable`: whether the file has pages. */
 export function Letterhead({ documentId, isReadable, className }: Props) {
-  // Rows that are only scrolled past load no image.
-  const [isStill, setStill] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setStill(true), DELAY_MS);
-    return () => clearTimeout(timer);
-  }, []);
+  const isStill = useIsStill();
   const image = useQuery({ ...headQuery(documentId), enabled: isStill && isReadable });
-  const [url, setUrl] = useState<string | null>(null);
-  useEffect(() => {
-    if (image.data === undefined) return undefined;
-    const made = URL.createObjectURL(image.data);
-    setUrl(made);
-    return () => {
-      URL.revokeObjectURL(made);
-      setUrl(null);
-    };
-  }, [image.data]);
+  const url = useObjectUrl(image.data);
   return (
     <span
       aria-hidden="true"

@@ -2,6 +2,7 @@
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useCallback, useRef, useState } from 'react';
+import { atVersion } from '../api/atVersion';
 import { api, ApiError } from '../api/client';
 import type { ChangedExtraction, Extraction } from '../api/types';
 import { errorMessage } from '../components/ui/Notice';
@@ -145,12 +146,12 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         id,
         path,
         async (current) => {
-          const header = { 'if-match': `"${current.version}"` };
-          const changed = (await api.patch('/api/extractions/{extraction_id}/fields', {
-            path: { extraction_id: id },
-            header,
-            body: { path, value },
-          })) as ChangedExtraction;
+          const body = { path, value };
+          const sent = api.patch('/api/extractions/{extraction_id}/fields', {
+            ...atVersion(id, current.version),
+            body,
+          });
+          const changed = (await sent) as ChangedExtraction;
           const proposals = changed.proposals.filter((one) => one.path === path);
           if (proposals.length === 0) return changed;
           // The written value wins over a suggestion. If rejecting that fails, it is asked about again.
@@ -175,14 +176,8 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       decide(
         id,
         path,
-        (current) => {
-          const params = {
-            path: { extraction_id: id },
-            query: { path },
-            header: { 'if-match': `"${current.version}"` },
-          };
-          return api.post('/api/extractions/{extraction_id}/locks', params);
-        },
+        ({ version }) =>
+          api.post('/api/extractions/{extraction_id}/locks', { ...atVersion(id, version), query: { path } }),
         how,
       ),
     [decide],
@@ -194,14 +189,8 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       decide(
         id,
         path,
-        (current) => {
-          const params = {
-            path: { extraction_id: id },
-            query: { path },
-            header: { 'if-match': `"${current.version}"` },
-          };
-          return api.delete('/api/extractions/{extraction_id}/fields', params);
-        },
+        ({ version }) =>
+          api.delete('/api/extractions/{extraction_id}/fields', { ...atVersion(id, version), query: { path } }),
         // (Restoring the version before would lock the items that move.)
         { ...how, isFinal: true },
       ),
@@ -221,24 +210,21 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       void enqueue(async () => {
         if (last.saved === undefined) return; // saving failed
         const { before, after, wasLocked } = last.saved;
-        const path = { extraction_id: last.extractionId };
+        const id = last.extractionId;
         try {
           let version = after;
           let isLocked = true;
           if (before !== after) {
-            const header = { 'if-match': `"${after}"` };
-            const params = { path, header };
-            const back = (await api.post('/api/extractions/{extraction_id}/restore', {
-              ...params,
-              body: { version: before },
-            })) as ChangedExtraction;
+            const body = { version: before };
+            const sent = api.post('/api/extractions/{extraction_id}/restore', { ...atVersion(id, after), body });
+            const back = (await sent) as ChangedExtraction;
             put(back);
             version = back.version;
             isLocked = back.locks[last.path] !== undefined; // false if the restored version has no value here
           }
           // Restoring a version does not remove locks.
           if (!wasLocked && isLocked) {
-            const params = { path, header: { 'if-match': `"${version}"` }, query: { path: last.path } };
+            const params = { ...atVersion(id, version), query: { path: last.path } };
             put((await api.delete('/api/extractions/{extraction_id}/locks', params)) as ChangedExtraction);
           }
           // The previous decision led to the same values, which now have a newer version.
@@ -279,10 +265,8 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
       decide(
         id,
         path,
-        ({ version }) => {
-          const params = { path: { extraction_id: id }, query: { path }, header: { 'if-match': `"${version}"` } };
-          return api.delete('/api/extractions/{extraction_id}/locks', params);
-        },
+        ({ version }) =>
+          api.delete('/api/extractions/{extraction_id}/locks', { ...atVersion(id, version), query: { path } }),
         { isFinal: true },
       ),
     [decide],

@@ -2,6 +2,7 @@
 
 import { infiniteQueryOptions, useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { atVersion } from '../api/atVersion';
 import { api } from '../api/client';
 import type { Change, ChangedExtraction, Evidence, Extraction } from '../api/types';
 import { displayValue } from '../fields/fieldValue';
@@ -62,8 +63,7 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
     [['extraction', extraction.id]],
     (version: number) =>
       api.post('/api/extractions/{extraction_id}/restore', {
-        path: { extraction_id: extraction.id },
-        header: { 'if-match': `"${extraction.version}"` },
+        ...atVersion(extraction.id, extraction.version),
         body: { version },
       }),
     (changed, version) => {

@@ -19,8 +19,7 @@ import { Popover } from '../components/ui/Popover';
 import { Select, type SelectOption } from '../components/ui/Select';
 import { knownFieldsQuery } from '../fields/extractionQueries';
 import { pathLabel } from '../fields/labels';
-import { membersQuery, usePersonName } from '../session/people';
-import { useOrganisation } from '../session/role';
+import { useMembers, usePersonName } from '../session/people';
 import { formatNumber, formatShortAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { type InboxCounts, type InboxItem, itemKey, tablesQuery, total } from './inboxQueries';
@@ -159,16 +158,11 @@ function TableFilter({ view, onView }: FilterProps) {
 
 /** Person, age, and the one field to review in all documents. */
 function MoreFilters({ view, onView }: FilterProps) {
-  const organisation = useOrganisation();
   const personName = usePersonName(true);
-  const members = useQuery({
-    ...membersQuery(organisation?.id ?? ''),
-    enabled: organisation !== undefined,
-    staleTime: 60_000,
-  });
+  const members = useMembers();
   const known = useQuery(knownFieldsQuery(null));
   const fields = [...new Set([...(known.data ?? []).map((one) => one.path), ...(view.field ? [view.field] : [])])];
-  const people = (members.data?.items ?? []).map((one) => ({ value: one.user_id, label: personName(one.user_id) }));
+  const people = members.map((one) => ({ value: one.user_id, label: personName(one.user_id) }));
   const set = [view.order, view.assignee, view.person, view.days, view.field].filter((one) => one !== undefined).length;
   return (
     <Popover

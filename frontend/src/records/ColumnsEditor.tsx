@@ -1,11 +1,11 @@
 /** Edits the columns of a stack. */
 
 import { useEffect, useId, useRef } from 'react';
+import { Plus, X } from 'lucide-react';
 import type { StackColumn } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { columnConflict } from './columnConflict';
 
 const TYPES = ['text', 'number', 'date', 'boolean', 'currency'] as const;
@@ -100,7 +100,7 @@ export function ColumnsEditor({ columns, onChange }: Props) {
             kind="quiet"
             label={t('stacks.removeColumn', { name: column.name })}
             onClick={() => onChange(columns.filter((_, at) => at !== index))}>
-            <Icon name="cross" />
+            <X size={16} aria-hidden="true" />
           </Button>
         </div>
       ))}
@@ -118,7 +118,7 @@ export function ColumnsEditor({ columns, onChange }: Props) {
           isAdding.current = true;
           onChange([...columns, EMPTY_COLUMN]);
         }}>
-        <Icon name="plus" /> {t('stacks.addColumn')}
+        <Plus size={16} aria-hidden="true" /> {t('stacks.addColumn')}
       </Button>
     </div>
   );

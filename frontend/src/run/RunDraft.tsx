@@ -1,9 +1,9 @@
 /** Text or reasoning that the agent is still writing. */
 
 import { useEffect, useState } from 'react';
+import { Sparkles } from 'lucide-react';
 import { formatDuration } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import styles from './RunPanel.module.css';
 import type { RunState } from './runReducer';
 
@@ -12,7 +12,7 @@ export function RunDraft({ draft }: { draft: NonNullable<RunState['draft']> }) {
   return (
     <details className={styles.step}>
       <summary>
-        <Icon name="spark" size={13} /> <span className={styles.summary}>{t('runs.reasoningNow')}</span>
+        <Sparkles size={13} aria-hidden="true" /> <span className={styles.summary}>{t('runs.reasoningNow')}</span>
         <Timer since={draft.since} />
       </summary>
       <p className={`${styles.text} muted`}>{draft.text}</p>

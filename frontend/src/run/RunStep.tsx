@@ -1,10 +1,10 @@
 /** One step of a run. A tool call opens to its input and output. */
 
 import { memo } from 'react';
+import { Check, Sparkles, X } from 'lucide-react';
 import { codeText } from '../shared/codeText';
 import { formatDuration } from '../shared/format';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { RunDraft } from './RunDraft';
 import styles from './RunPanel.module.css';
 import type { RunState, Step } from './runReducer';
@@ -19,7 +19,7 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
       return (
         <details className={styles.step}>
           <summary>
-            <Icon name="spark" size={13} /> <span className={styles.summary}>{t('runs.reasoning')}</span>
+            <Sparkles size={13} aria-hidden="true" /> <span className={styles.summary}>{t('runs.reasoning')}</span>
             {step.durationMs !== undefined && <span>{formatDuration(step.durationMs)}</span>}
           </summary>
           <p className={`${styles.text} muted`}>{step.text}</p>
@@ -34,12 +34,12 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
             {step.status === 'running' && <span className={styles.pulse} />}
             {step.status === 'complete' && (
               <span className={styles.good}>
-                <Icon name="check" size={13} />
+                <Check size={13} aria-hidden="true" />
               </span>
             )}
             {step.status === 'error' && (
               <span className={styles.bad}>
-                <Icon name="cross" size={13} />
+                <X size={13} aria-hidden="true" />
               </span>
             )}
             <span className={`${styles.summary} truncate`}>{toolText(step)}</span>

@@ -22,6 +22,13 @@ export const membersQuery = (organisationId: string) =>
       api.get('/api/organisations/{organisation_id}/members', { ...ofOrganisation(organisationId), signal }),
   });
 
+/** The members of the current organisation, once they are loaded. */
+export function useMembers() {
+  const organisation = useOrganisation();
+  const query = membersQuery(organisation?.id ?? '');
+  return useQuery({ ...query, enabled: organisation !== undefined, staleTime: 60_000 }).data?.items ?? [];
+}
+
 /** Return "Jo Doyle" for jo.doyle@example.org. */
 export function nameOfEmail(email: string): string {
   const words = visibleText(email.split('@')[0] ?? '').split(/[._-]+/);
@@ -32,15 +39,10 @@ export function nameOfEmail(email: string): string {
  * `isAlone`: the name is no part of a phrase such as "by you". */
 export function usePersonName(isAlone = false): (userId: string) => string {
   const me = useQuery(meQuery);
-  const organisation = useOrganisation();
-  const members = useQuery({
-    ...membersQuery(organisation?.id ?? ''),
-    enabled: organisation !== undefined,
-    staleTime: 60_000,
-  });
+  const members = useMembers();
   return (userId) => {
     if (userId === me.data?.user_id) return t(isAlone ? 'people.youAlone' : 'people.you');
-    const email = members.data?.items.find((one) => one.user_id === userId)?.email;
+    const email = members.find((one) => one.user_id === userId)?.email;
     return email == null ? t('people.user', { id: userId.slice(0, 8) }) : nameOfEmail(email);
   };
 }

@@ -1,14 +1,13 @@
 /** Adds documents to a stack: uploads, or documents of the organisation. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { Plus } from 'lucide-react';
+import { FileText, Plus, Upload } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { toast } from '../components/ui/Toast';
@@ -39,10 +38,10 @@ export function AddDocuments({ stackId }: { stackId: string }) {
           </Button>
         }>
         <MenuItem onChoose={() => chooser.current?.click()}>
-          <Icon name="upload" /> {t('stacks.uploadFiles')}
+          <Upload size={16} aria-hidden="true" /> {t('stacks.uploadFiles')}
         </MenuItem>
         <MenuItem onChoose={() => setChosen(new Set())}>
-          <Icon name="page" /> {t('stacks.chooseDocuments')}
+          <FileText size={16} aria-hidden="true" /> {t('stacks.chooseDocuments')}
         </MenuItem>
       </Menu>
       <input

@@ -3,6 +3,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
+import { atVersion } from '../api/atVersion';
 import { api } from '../api/client';
 import type { ReplacedValue, Stack } from '../api/types';
 import { displayValue } from '../fields/fieldValue';
@@ -68,7 +69,7 @@ export function ChangesDialog({ stack, canWrite, onClose }: { stack: Stack; canW
 
 function ChangeRow({ one, columns, canWrite }: { one: ReplacedValue; columns: Stack['columns']; canWrite: boolean }) {
   const [field, name] = [pathLabel(one.path), visibleText(one.filename)];
-  const params = { path: { extraction_id: one.extraction_id }, header: { 'if-match': `"${one.version}"` } };
+  const params = atVersion(one.extraction_id, one.version);
   const decide = useChange(
     ['stacks', 'records'],
     (isRestored: boolean): Promise<unknown> =>

@@ -3,13 +3,13 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useRef, useState } from 'react';
+import { FileText, Upload } from 'lucide-react';
 import { api } from '../api/client';
 import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
-import { Icon } from '../shared/Icon';
 import { ErrorNotice } from '../components/ui/Notice';
 import { columnConflict } from '../records/columnConflict';
 import { ColumnsEditor, EMPTY_COLUMN, namedColumns } from '../records/ColumnsEditor';
@@ -78,10 +78,10 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
           <legend>{t('areas.documents')}</legend>
           <div className="flex flex-wrap items-center gap-2">
             <Button onClick={() => chooser.current?.click()}>
-              <Icon name="upload" /> {t('stacks.uploadFiles')}
+              <Upload size={16} aria-hidden="true" /> {t('stacks.uploadFiles')}
             </Button>
             <Button aria-expanded={isPicking} onClick={() => setPicking(!isPicking)}>
-              <Icon name="page" /> {t('stacks.chooseDocuments')}
+              <FileText size={16} aria-hidden="true" /> {t('stacks.chooseDocuments')}
             </Button>
             {files.length + chosen.size > 0 && (
               <span className="muted">{t('common.documents', { count: files.length + chosen.size })}</span>

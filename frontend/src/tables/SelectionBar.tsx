@@ -3,6 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { CircleCheck, Minus, RotateCw, Tag, Trash2, X } from 'lucide-react';
 import { useState } from 'react';
+import { atVersion } from '../api/atVersion';
 import { api, fetchFile } from '../api/client';
 import type { Extraction, ReadRow, RecordRow, TableColumn } from '../api/types';
 import { needsPerson, openFields } from '../fields/fieldStatus';
@@ -269,23 +270,20 @@ function openCells(
 
 /** At the version that the row shows: values changed since then have not been seen. Return the status before. */
 async function markReviewed({ extraction_id: id, version, status }: ReadRow): Promise<Extraction['status']> {
-  const path = { extraction_id: id };
+  const at = atVersion(id, version);
   const before =
     status === 'done'
       ? 'completed'
-      : ((await api.get('/api/extractions/{extraction_id}', { path })) as Extraction).status;
-  await api.post('/api/extractions/{extraction_id}/complete', { path, header: { 'if-match': `"${version}"` } });
+      : ((await api.get('/api/extractions/{extraction_id}', { path: at.path })) as Extraction).status;
+  await api.post('/api/extractions/{extraction_id}/complete', at);
   return before;
 }
 
 async function addTag(id: string, tagId: string) {
-  const params = { path: { document_id: id } };
-  const { tags } = await api.get('/api/documents/{document_id}', params);
+  const path = { document_id: id };
+  const { tags } = await api.get('/api/documents/{document_id}', { path });
   if (!tags.some((tag) => tag.id === tagId))
-    await api.patch('/api/documents/{document_id}', {
-      ...params,
-      body: { tags: [...tags.map((tag) => tag.id), tagId] },
-    });
+    await api.patch('/api/documents/{document_id}', { path, body: { tags: [...tags.map((tag) => tag.id), tagId] } });
 }
 
 async function removeFromStack(stackId: string, documentId: string) {

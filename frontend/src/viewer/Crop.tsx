@@ -1,11 +1,12 @@
 /** An excerpt of a page: the line of a value, with its label and a box around the value. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { fetchCrop } from '../api/client';
 import type { Box } from '../api/types';
 import { cn } from '../components/ui/cn';
 import { t } from '../shared/i18n';
+import { useObjectUrl } from '../shared/useObjectUrl';
 
 const WIDTH = 900; // pixels: sharp on high-density screens
 const SMALL = 480;
@@ -44,16 +45,7 @@ interface Props {
 
 export function Crop({ documentId, page, box, width = WIDTH, isPaused = false, className }: Props) {
   const { data, isError } = useQuery({ ...cropQuery(documentId, page, box, width), enabled: !isPaused });
-  const [url, setUrl] = useState<string | null>(null);
-  useEffect(() => {
-    if (data === undefined) return undefined;
-    const made = URL.createObjectURL(data.blob);
-    setUrl(made);
-    return () => {
-      URL.revokeObjectURL(made);
-      setUrl(null);
-    };
-  }, [data]);
+  const url = useObjectUrl(data?.blob);
   const [ratio, setRatio] = useState<number | null>(null);
   const [x0, y0, x1, y1] = within(box, data?.box ?? box);
   const top = Math.max(0, y0 - PADDING * (y1 - y0));

@@ -2,11 +2,11 @@
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useLayoutEffect, useRef, useState } from 'react';
+import { Maximize, Minus, Plus } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { formatPercent } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { Icon } from '../shared/Icon';
 import type { Box } from '../api/types';
 import type { Mark } from '../fields/fieldTree';
 import { PageRail } from './PageRail';
@@ -159,7 +159,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
           label={t('document.viewer.zoomOut')}
           onClick={() => zoomTo(-1)}
           disabled={zoom <= STEPS[0]!}>
-          <Icon name="minus" />
+          <Minus size={16} aria-hidden="true" />
         </Button>
         <output aria-label={t('document.viewer.zoom')}>{formatPercent(zoom)}</output>
         <Button
@@ -167,10 +167,10 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
           label={t('document.viewer.zoomIn')}
           onClick={() => zoomTo(1)}
           disabled={zoom >= STEPS.at(-1)!}>
-          <Icon name="plus" />
+          <Plus size={16} aria-hidden="true" />
         </Button>
         <Button kind="quiet" label={t('document.viewer.fitWidth')} onClick={() => setZoom(1)} aria-pressed={zoom === 1}>
-          <Icon name="fit" />
+          <Maximize size={16} aria-hidden="true" />
         </Button>
       </div>
     </div>

@@ -1,7 +1,7 @@
-/** Page images as object URLs: the token is sent in a header, never in a URL. */
+/** Page images as object URLs. */
 
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useObjectUrl } from '../shared/useObjectUrl';
 import { pageImageQuery, smallImageQuery } from '../fields/extractionQueries';
 
 interface Shown {
@@ -18,18 +18,4 @@ export function usePageImage(documentId: string, number: number): Shown {
 export function useSmallImage(documentId: string, number: number, width: number, enabled: boolean): Shown {
   const { data, isError } = useQuery({ ...smallImageQuery(documentId, number, width), enabled });
   return { url: useObjectUrl(data), failed: isError };
-}
-
-function useObjectUrl(data: Blob | undefined): string | null {
-  const [url, setUrl] = useState<string | null>(null);
-  useEffect(() => {
-    if (data === undefined) return undefined;
-    const made = URL.createObjectURL(data);
-    setUrl(made);
-    return () => {
-      URL.revokeObjectURL(made);
-      setUrl(null);
-    };
-  }, [data]);
-  return url;
 }
