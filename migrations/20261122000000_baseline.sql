@@ -1566,6 +1566,9 @@ create table public.extractions (
   drawn_to bigint not null default 0,
   -- The values that were accepted without a look.
   unseen_count integer not null default 0,
+  -- The newest ten removed list items, newest first: {"version", "path", "audits"}, and what was stored about their values
+  -- and the list. Restoring the version before brings all of it back.
+  removed_items jsonb not null default '[]',
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.
@@ -3625,9 +3628,10 @@ begin
     where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
--- Moves entries up by one for the items after a removed list item.
-create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- Moves entries with their list items: one up after an item that is removed, or one down from an item that comes back.
+create function private.shift_entries(
+  p_now jsonb, p_before jsonb, p_was jsonb, p_path text[], p_is_back boolean default false
+) returns jsonb language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_list_path text[] := p_path[:cardinality(p_path) - 1];
   v_opening text;
@@ -3648,12 +3652,12 @@ begin
       select key, value from jsonb_each(p_now) where not starts_with(key, v_opening)
       union all
       select
-        case when index > v_index
-          then v_opening || (index - 1)::text || substr(key, length(v_opening || index::text) + 1)
+        case when index > v_index or p_is_back and index = v_index
+          then v_opening || (index + case when p_is_back then 1 else -1 end) || substr(key, length(v_opening || index::text) + 1)
           else key
         end, value
       from item
-      where index <> v_index
+      where index <> v_index or p_is_back
     ) as kept);
 end $$;
 
@@ -3982,23 +3986,24 @@ begin
     private.this_call());
 end $$;
 
--- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
-create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
+-- After a change, proposals move with their list items, also if an item comes back (`p_is_back`). Those whose value or row may have changed are superseded.
+create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_is_back boolean, p_decided text[])
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_step integer := cardinality(p_removed);
+  v_by integer := case when p_is_back then 1 else -1 end;
 begin
   if jsonb_typeof(p_was #> p_removed[:v_step - 1]) = 'array' then
     update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
-    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed;
+    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed and not p_is_back;
     update public.extraction_proposals set
-      path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
+      path = path[:v_step - 1] || (path[v_step]::integer + v_by)::text || path[v_step + 1:],
       name = private.path_name(
-        p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
-      confidence_scores = private.shift_entries_after_removal(confidence_scores, confidence_scores, p_was, p_removed),
-      evidence = private.shift_entries_after_removal(evidence, evidence, p_was, p_removed)
+        p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer + v_by)::text || path[v_step + 1:]),
+      confidence_scores = private.shift_entries(confidence_scores, confidence_scores, p_was, p_removed, p_is_back),
+      evidence = private.shift_entries(evidence, evidence, p_was, p_removed, p_is_back)
     where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step - 1] = p_removed[:v_step - 1]
-      and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
+      and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer >= p_removed[v_step]::integer + (v_by = -1)::integer end;
   elsif p_removed is null and exists (
     select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
   ) then
@@ -4038,10 +4043,10 @@ begin
 end $$;
 
 -- Writes fields with scores and evidence in one update: sets the values at the paths `p_set`, or removes those at
--- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and the blocked changes as `proposed`.
+-- `p_removed`, or brings the item back that the version `p_back` removed. Returns the fields as `value`, the version, the changed leaves, and the blocked changes as `proposed`.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
+  p_removed text[] default null, p_set jsonb default null, p_decided text[] default null, p_back integer default null
 ) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_now public.extractions;
@@ -4056,7 +4061,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidences', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
+    'removed', to_jsonb(p_removed), 'back', p_back, 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
   update public.extractions set extracted_fields = p_fields, confidences = confidences || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
@@ -4205,7 +4210,7 @@ begin
   perform private.require(
     p_version between 0 and v_was.version,
     format('There is no version %s: this extraction has versions 0 to %s.', p_version, v_was.version));
-  return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
+  return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence, p_back => p_version + 1);
 end $$;
 
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb
@@ -4312,6 +4317,8 @@ declare
   v_evidence jsonb;
   v_missing text[];
   v_removed text[];
+  v_back jsonb;
+  v_item text;
   v_blocked record;
   v_kept text[];
   v_is_leaf boolean;
@@ -4338,6 +4345,7 @@ begin
     v_old.second_reading := '{}';
     v_old.accepted := '{}';
     v_old.min_confidences := '{}';
+    v_old.removed_items := '[]';
     perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -4401,6 +4409,16 @@ begin
     if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
       v_removed := null;
     end if;
+  -- Or one that a person brings back, with what was stored about it.
+  elsif v_change ? 'back' and not private.is_agent() then
+    select value, array(select jsonb_array_elements_text(value -> 'path')) into v_back, v_removed
+    from jsonb_array_elements(v_old.removed_items)
+    where value -> 'version' = v_change -> 'back'
+      and (new.extracted_fields #- array(select jsonb_array_elements_text(value -> 'path')))::text = v_old.extracted_fields::text;
+    if v_back is not null then
+      v_scores := '{}';
+      v_evidence := '{}';
+    end if;
   end if;
 
   -- An agent's write keeps locked values, with their scores and evidence.
@@ -4427,6 +4445,9 @@ begin
   end if;
 
   -- Users may remove locks, but not add one or change its owner.
+  if v_removed is not null then
+    v_item := private.path_name(case when v_back is null then v_old.extracted_fields else new.extracted_fields end, v_removed);
+  end if;
   new.locks := case
     when private.is_agent() then v_old.locks else private.unchanged_entries(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
@@ -4442,7 +4463,7 @@ begin
       from jsonb_array_elements(v_change -> 'set') as path
       union all select jsonb_array_elements_text(v_change -> 'decided'));
     if v_removed is not null then
-      v_written := v_written || private.path_name(v_old.extracted_fields, v_removed);
+      v_written := v_written || v_item;
     end if;
     -- A write of a part of a list or list item answers no doubt about the whole.
     select coalesce(array_agg(name) filter (where not is_asked), '{}'),
@@ -4458,8 +4479,8 @@ begin
     perform private.require(coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
-      else private.shift_entries_after_removal(
-        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
+      else private.shift_entries(
+        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'locks', '{}')
     end;
   end if;
   if v_change ? 'set' and not private.is_agent() then
@@ -4484,9 +4505,10 @@ begin
   new.evidence := (new.evidence - v_asked) || (select coalesce(jsonb_object_agg(key, value - 'supports'), '{}')
     from jsonb_each(new.evidence) where key = any (v_asked) and value ? 'doubts');
   if v_removed is not null then
-    new.confidences := private.shift_entries_after_removal(
-      new.confidences, v_old.confidences, v_old.extracted_fields, v_removed);
-    new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+    new.confidences := private.shift_entries(
+      new.confidences, v_old.confidences, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'confidences', '{}');
+    new.evidence := private.shift_entries(
+      new.evidence, v_old.evidence, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'evidence', '{}');
   end if;
   if new.version <> v_old.version or tg_op = 'INSERT' or new.confidences is distinct from v_old.confidences then
     new.confidence_scores := case new.confidences when '{}' then '{}'
@@ -4516,10 +4538,13 @@ begin
       and private.is_within(path, v_change ->> 'unlocked'));
   end if;
   if v_removed is not null then
-    new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
-    new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
-    new.second_reading := private.shift_entries_after_removal(
-      new.second_reading, v_old.second_reading, v_old.extracted_fields, v_removed);
+    new.problems := private.shift_entries(
+      new.problems, v_old.problems, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'problems', '{}');
+    new.accepted := private.shift_entries(
+      new.accepted, v_old.accepted, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'accepted', '{}');
+    new.second_reading := private.shift_entries(
+      new.second_reading, v_old.second_reading, v_old.extracted_fields, v_removed, v_back is not null)
+      || coalesce(v_back -> 'second_reading', '{}');
   end if;
   -- A problem that was solved and comes back is a new one. (A broken rule is a problem of the values that no person set.
   -- Only once a person has set all, it is one of each again.)
@@ -4540,10 +4565,16 @@ begin
   end if;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
-      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
+      new, v_old.extracted_fields, v_removed, v_back is not null, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
   if tg_op = 'UPDATE' and v_removed is not null then
-    perform private.shift_audits(new.id, old.extracted_fields, v_removed);
+    new.removed_items := case
+      when v_back is not null then (
+        select coalesce(jsonb_agg(value), '[]') from jsonb_array_elements(old.removed_items) where value <> v_back)
+      when jsonb_typeof(old.extracted_fields #> v_removed[:cardinality(v_removed) - 1]) = 'array' then
+        jsonb_path_query_array(private.removed_item(old, v_removed, new.version) || old.removed_items, '$[0 to 9]')
+      else old.removed_items end;
+    perform private.shift_audits(new.id, old.extracted_fields, v_removed, v_back -> 'audits');
   end if;
   if tg_op = 'UPDATE' and v_accepted and private.is_agent() and new.schema_revid is not null then
     new.model := coalesce((select model from public.usage where run_id = private.this_run() order by created_at desc limit 1), '');
@@ -4822,18 +4853,32 @@ begin
   return (select coalesce(max(id), p_after) from public.fields where extraction_id = p_extraction.id);
 end $$;
 
--- Follows the audits of a list after one of its items was removed. What was in it was wrong if a person removed it.
-create function private.shift_audits(p_extraction_id uuid, p_was jsonb, p_removed text[]) returns void
+-- What is stored about a list item and about its list, before the item is removed.
+create function private.removed_item(p_was public.extractions, p_path text[], p_version integer) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select jsonb_build_object('version', p_version, 'path', p_path,
+      'audits', (select private.entries_under(coalesce(jsonb_object_agg(path, id), '{}'), item)
+        from public.audits where extraction_id = p_was.id and path is not null))
+    || (select jsonb_object_agg(kind, private.entries_under(entries, item) || private.entries_under(entries, list, true))
+      from (values ('locks', p_was.locks), ('confidences', p_was.confidences), ('evidence', p_was.evidence),
+        ('problems', p_was.problems), ('accepted', p_was.accepted), ('second_reading', p_was.second_reading)) as a (kind, entries))
+  from private.path_name(p_was.extracted_fields, p_path) as item,
+    private.path_name(p_was.extracted_fields, p_path[:cardinality(p_path) - 1]) as list
+$$;
+
+-- Follows the audits of a list after one of its items was removed, or came back with its audits. What was in it was wrong if
+-- a person removed it.
+create function private.shift_audits(p_extraction_id uuid, p_was jsonb, p_item text[], p_back jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update public.audits as a set path = found.path
   from (
     select one.id, moved.key as path from public.audits as one
-    left join jsonb_each(private.shift_entries_after_removal('{}', (
+    left join jsonb_each(private.shift_entries('{}', (
         select coalesce(jsonb_object_agg(path, id), '{}') from public.audits where extraction_id = p_extraction_id and path is not null),
-      p_was, p_removed)) as moved on moved.value = to_jsonb(one.id)
-    where one.extraction_id = p_extraction_id
-      and starts_with(one.path, private.path_name(p_was, p_removed[:cardinality(p_removed) - 1]) || '[')) as found
+      p_was, p_item, p_back is not null) || coalesce(p_back, '{}')) as moved on moved.value = to_jsonb(one.id)
+    where one.extraction_id = p_extraction_id and (p_back ?| array[moved.key]
+      or starts_with(one.path, private.path_name(p_was, p_item[:cardinality(p_item) - 1]) || '['))) as found
   where a.id = found.id and a.path is distinct from found.path;
 end $$;
 

@@ -196,18 +196,32 @@ begin
   return (select coalesce(max(id), p_after) from public.fields where extraction_id = p_extraction.id);
 end $$;
 
--- Follows the audits of a list after one of its items was removed. What was in it was wrong if a person removed it.
-create function private.shift_audits(p_extraction_id uuid, p_was jsonb, p_removed text[]) returns void
+-- What is stored about a list item and about its list, before the item is removed.
+create function private.removed_item(p_was public.extractions, p_path text[], p_version integer) returns jsonb
+language sql stable set search_path = pg_catalog, pg_temp as $$
+  select jsonb_build_object('version', p_version, 'path', p_path,
+      'audits', (select private.entries_under(coalesce(jsonb_object_agg(path, id), '{}'), item)
+        from public.audits where extraction_id = p_was.id and path is not null))
+    || (select jsonb_object_agg(kind, private.entries_under(entries, item) || private.entries_under(entries, list, true))
+      from (values ('locks', p_was.locks), ('confidences', p_was.confidences), ('evidence', p_was.evidence),
+        ('problems', p_was.problems), ('accepted', p_was.accepted), ('second_reading', p_was.second_reading)) as a (kind, entries))
+  from private.path_name(p_was.extracted_fields, p_path) as item,
+    private.path_name(p_was.extracted_fields, p_path[:cardinality(p_path) - 1]) as list
+$$;
+
+-- Follows the audits of a list after one of its items was removed, or came back with its audits. What was in it was wrong if
+-- a person removed it.
+create function private.shift_audits(p_extraction_id uuid, p_was jsonb, p_item text[], p_back jsonb) returns void
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   update public.audits as a set path = found.path
   from (
     select one.id, moved.key as path from public.audits as one
-    left join jsonb_each(private.shift_entries_after_removal('{}', (
+    left join jsonb_each(private.shift_entries('{}', (
         select coalesce(jsonb_object_agg(path, id), '{}') from public.audits where extraction_id = p_extraction_id and path is not null),
-      p_was, p_removed)) as moved on moved.value = to_jsonb(one.id)
-    where one.extraction_id = p_extraction_id
-      and starts_with(one.path, private.path_name(p_was, p_removed[:cardinality(p_removed) - 1]) || '[')) as found
+      p_was, p_item, p_back is not null) || coalesce(p_back, '{}')) as moved on moved.value = to_jsonb(one.id)
+    where one.extraction_id = p_extraction_id and (p_back ?| array[moved.key]
+      or starts_with(one.path, private.path_name(p_was, p_item[:cardinality(p_item) - 1]) || '['))) as found
   where a.id = found.id and a.path is distinct from found.path;
 end $$;
 

@@ -25,6 +25,8 @@ declare
   v_evidence jsonb;
   v_missing text[];
   v_removed text[];
+  v_back jsonb;
+  v_item text;
   v_blocked record;
   v_kept text[];
   v_is_leaf boolean;
@@ -51,6 +53,7 @@ begin
     v_old.second_reading := '{}';
     v_old.accepted := '{}';
     v_old.min_confidences := '{}';
+    v_old.removed_items := '[]';
     perform private.check_json(new.schema::jsonb, 'A schema');
   end if;
   perform private.require(new.version = v_old.version, 'The version of an extraction is set by the database. Leave it out.');
@@ -114,6 +117,16 @@ begin
     if (v_old.extracted_fields #- v_removed)::text <> new.extracted_fields::text then
       v_removed := null;
     end if;
+  -- Or one that a person brings back, with what was stored about it.
+  elsif v_change ? 'back' and not private.is_agent() then
+    select value, array(select jsonb_array_elements_text(value -> 'path')) into v_back, v_removed
+    from jsonb_array_elements(v_old.removed_items)
+    where value -> 'version' = v_change -> 'back'
+      and (new.extracted_fields #- array(select jsonb_array_elements_text(value -> 'path')))::text = v_old.extracted_fields::text;
+    if v_back is not null then
+      v_scores := '{}';
+      v_evidence := '{}';
+    end if;
   end if;
 
   -- An agent's write keeps locked values, with their scores and evidence.
@@ -140,6 +153,9 @@ begin
   end if;
 
   -- Users may remove locks, but not add one or change its owner.
+  if v_removed is not null then
+    v_item := private.path_name(case when v_back is null then v_old.extracted_fields else new.extracted_fields end, v_removed);
+  end if;
   new.locks := case
     when private.is_agent() then v_old.locks else private.unchanged_entries(v_old.locks, new.locks, '{}') end;
   if new.extracted_fields::text <> v_old.extracted_fields::text then
@@ -155,7 +171,7 @@ begin
       from jsonb_array_elements(v_change -> 'set') as path
       union all select jsonb_array_elements_text(v_change -> 'decided'));
     if v_removed is not null then
-      v_written := v_written || private.path_name(v_old.extracted_fields, v_removed);
+      v_written := v_written || v_item;
     end if;
     -- A write of a part of a list or list item answers no doubt about the whole.
     select coalesce(array_agg(name) filter (where not is_asked), '{}'),
@@ -171,8 +187,8 @@ begin
     perform private.require(coalesce(v_longest, 0) <= 1000, 'The path of a field may have at most 1,000 characters.');
     new.locks := case
       when v_removed is null then private.locks_after(new.locks, v_old.extracted_fields, new.extracted_fields)
-      else private.shift_entries_after_removal(
-        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed)
+      else private.shift_entries(
+        new.locks - v_stale, new.locks, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'locks', '{}')
     end;
   end if;
   if v_change ? 'set' and not private.is_agent() then
@@ -197,9 +213,10 @@ begin
   new.evidence := (new.evidence - v_asked) || (select coalesce(jsonb_object_agg(key, value - 'supports'), '{}')
     from jsonb_each(new.evidence) where key = any (v_asked) and value ? 'doubts');
   if v_removed is not null then
-    new.confidences := private.shift_entries_after_removal(
-      new.confidences, v_old.confidences, v_old.extracted_fields, v_removed);
-    new.evidence := private.shift_entries_after_removal(new.evidence, v_old.evidence, v_old.extracted_fields, v_removed);
+    new.confidences := private.shift_entries(
+      new.confidences, v_old.confidences, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'confidences', '{}');
+    new.evidence := private.shift_entries(
+      new.evidence, v_old.evidence, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'evidence', '{}');
   end if;
   if new.version <> v_old.version or tg_op = 'INSERT' or new.confidences is distinct from v_old.confidences then
     new.confidence_scores := case new.confidences when '{}' then '{}'
@@ -229,10 +246,13 @@ begin
       and private.is_within(path, v_change ->> 'unlocked'));
   end if;
   if v_removed is not null then
-    new.problems := private.shift_entries_after_removal(new.problems, v_old.problems, v_old.extracted_fields, v_removed);
-    new.accepted := private.shift_entries_after_removal(new.accepted, v_old.accepted, v_old.extracted_fields, v_removed);
-    new.second_reading := private.shift_entries_after_removal(
-      new.second_reading, v_old.second_reading, v_old.extracted_fields, v_removed);
+    new.problems := private.shift_entries(
+      new.problems, v_old.problems, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'problems', '{}');
+    new.accepted := private.shift_entries(
+      new.accepted, v_old.accepted, v_old.extracted_fields, v_removed, v_back is not null) || coalesce(v_back -> 'accepted', '{}');
+    new.second_reading := private.shift_entries(
+      new.second_reading, v_old.second_reading, v_old.extracted_fields, v_removed, v_back is not null)
+      || coalesce(v_back -> 'second_reading', '{}');
   end if;
   -- A problem that was solved and comes back is a new one. (A broken rule is a problem of the values that no person set.
   -- Only once a person has set all, it is one of each again.)
@@ -253,10 +273,16 @@ begin
   end if;
   if tg_op = 'UPDATE' and new.version <> old.version then
     perform private.keep_proposals(
-      new, v_old.extracted_fields, v_removed, array(select jsonb_array_elements_text(v_change -> 'decided')));
+      new, v_old.extracted_fields, v_removed, v_back is not null, array(select jsonb_array_elements_text(v_change -> 'decided')));
   end if;
   if tg_op = 'UPDATE' and v_removed is not null then
-    perform private.shift_audits(new.id, old.extracted_fields, v_removed);
+    new.removed_items := case
+      when v_back is not null then (
+        select coalesce(jsonb_agg(value), '[]') from jsonb_array_elements(old.removed_items) where value <> v_back)
+      when jsonb_typeof(old.extracted_fields #> v_removed[:cardinality(v_removed) - 1]) = 'array' then
+        jsonb_path_query_array(private.removed_item(old, v_removed, new.version) || old.removed_items, '$[0 to 9]')
+      else old.removed_items end;
+    perform private.shift_audits(new.id, old.extracted_fields, v_removed, v_back -> 'audits');
   end if;
   if tg_op = 'UPDATE' and v_accepted and private.is_agent() and new.schema_revid is not null then
     new.model := coalesce((select model from public.usage where run_id = private.this_run() order by created_at desc limit 1), '');

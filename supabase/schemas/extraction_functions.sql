@@ -17,10 +17,10 @@ begin
 end $$;
 
 -- Writes fields with scores and evidence in one update: sets the values at the paths `p_set`, or removes those at
--- `p_removed`. Returns the fields as `value`, the version, the changed leaves, and the blocked changes as `proposed`.
+-- `p_removed`, or brings the item back that the version `p_back` removed. Returns the fields as `value`, the version, the changed leaves, and the blocked changes as `proposed`.
 create function private.write_fields(
   p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
-  p_removed text[] default null, p_set jsonb default null, p_decided text[] default null
+  p_removed text[] default null, p_set jsonb default null, p_decided text[] default null, p_back integer default null
 ) returns jsonb language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_now public.extractions;
@@ -35,7 +35,7 @@ begin
   perform set_config('fieldmark.change', jsonb_strip_nulls(jsonb_build_object(
     'confidences', to_jsonb(array(select jsonb_object_keys(p_confidences))),
     'evidence', to_jsonb(array(select jsonb_object_keys(p_evidence))),
-    'removed', to_jsonb(p_removed), 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
+    'removed', to_jsonb(p_removed), 'back', p_back, 'set', p_set, 'decided', to_jsonb(p_decided)))::text, true);
   update public.extractions set extracted_fields = p_fields, confidences = confidences || p_confidences,
     evidence = evidence || p_evidence
   where id = p_was.id
@@ -184,7 +184,7 @@ begin
   perform private.require(
     p_version between 0 and v_was.version,
     format('There is no version %s: this extraction has versions 0 to %s.', p_version, v_was.version));
-  return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence);
+  return private.write_fields(v_was, private.fields_at(v_was.id, p_version), p_confidences, p_evidence, p_back => p_version + 1);
 end $$;
 
 create function public.unlock_extraction_field(p_extraction_id uuid, p_field_path text[]) returns jsonb

@@ -49,23 +49,24 @@ begin
     private.this_call());
 end $$;
 
--- After a change, proposals move with their list items. Those whose value or row may have changed are superseded.
-create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_decided text[])
+-- After a change, proposals move with their list items, also if an item comes back (`p_is_back`). Those whose value or row may have changed are superseded.
+create function private.keep_proposals(p_now public.extractions, p_was jsonb, p_removed text[], p_is_back boolean, p_decided text[])
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   v_step integer := cardinality(p_removed);
+  v_by integer := case when p_is_back then 1 else -1 end;
 begin
   if jsonb_typeof(p_was #> p_removed[:v_step - 1]) = 'array' then
     update public.extraction_proposals set status = 'superseded', decided_at = clock_timestamp()
-    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed;
+    where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step] = p_removed and not p_is_back;
     update public.extraction_proposals set
-      path = path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:],
+      path = path[:v_step - 1] || (path[v_step]::integer + v_by)::text || path[v_step + 1:],
       name = private.path_name(
-        p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer - 1)::text || path[v_step + 1:]),
-      confidence_scores = private.shift_entries_after_removal(confidence_scores, confidence_scores, p_was, p_removed),
-      evidence = private.shift_entries_after_removal(evidence, evidence, p_was, p_removed)
+        p_now.extracted_fields, path[:v_step - 1] || (path[v_step]::integer + v_by)::text || path[v_step + 1:]),
+      confidence_scores = private.shift_entries(confidence_scores, confidence_scores, p_was, p_removed, p_is_back),
+      evidence = private.shift_entries(evidence, evidence, p_was, p_removed, p_is_back)
     where extraction_id = p_now.id and status in ('pending', 'rejected') and path[:v_step - 1] = p_removed[:v_step - 1]
-      and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer > p_removed[v_step]::integer end;
+      and case when path[:v_step - 1] = p_removed[:v_step - 1] then path[v_step]::integer >= p_removed[v_step]::integer + (v_by = -1)::integer end;
   elsif p_removed is null and exists (
     select from public.extraction_proposals where extraction_id = p_now.id and status in ('pending', 'rejected')
   ) then

@@ -54,6 +54,9 @@ create table public.extractions (
   drawn_to bigint not null default 0,
   -- The values that were accepted without a look.
   unseen_count integer not null default 0,
+  -- The newest ten removed list items, newest first: {"version", "path", "audits"}, and what was stored about their values
+  -- and the list. Restoring the version before brings all of it back.
+  removed_items jsonb not null default '[]',
   -- Incremented with each change of extracted_fields.
   version integer not null default 0,
   -- An agent created it by itself, and no one has accepted it yet. Maintained by the database.

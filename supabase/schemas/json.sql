@@ -234,9 +234,10 @@ begin
     where key = p_name or starts_with(key, p_name || '.') or starts_with(key, p_name || '['));
 end $$;
 
--- Moves entries up by one for the items after a removed list item.
-create function private.shift_entries_after_removal(p_now jsonb, p_before jsonb, p_was jsonb, p_path text[]) returns jsonb
-language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+-- Moves entries with their list items: one up after an item that is removed, or one down from an item that comes back.
+create function private.shift_entries(
+  p_now jsonb, p_before jsonb, p_was jsonb, p_path text[], p_is_back boolean default false
+) returns jsonb language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
 declare
   v_list_path text[] := p_path[:cardinality(p_path) - 1];
   v_opening text;
@@ -257,11 +258,11 @@ begin
       select key, value from jsonb_each(p_now) where not starts_with(key, v_opening)
       union all
       select
-        case when index > v_index
-          then v_opening || (index - 1)::text || substr(key, length(v_opening || index::text) + 1)
+        case when index > v_index or p_is_back and index = v_index
+          then v_opening || (index + case when p_is_back then 1 else -1 end) || substr(key, length(v_opening || index::text) + 1)
           else key
         end, value
       from item
-      where index <> v_index
+      where index <> v_index or p_is_back
     ) as kept);
 end $$;

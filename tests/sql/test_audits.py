@@ -135,6 +135,10 @@ def test_audit_in_a_removed_row_is_wrong_and_the_others_move_with_their_rows(edi
         if number != first:
             assert moved[one["draw"]] == f"items[{number - 1}].price"
     assert _asked(edited, "audit") == after.keys()
+    # Taking the removal back withdraws the look.
+    edited.restore(edited.version - 1)
+    assert _audits(edited) == before
+    assert _asked(edited, "audit") == before.keys()
 
 
 def test_review_of_the_whole_extraction_is_no_look_at_its_audits(edited: EditedExtraction) -> None:

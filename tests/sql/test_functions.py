@@ -287,6 +287,39 @@ def test_restore_adds_a_version_equal_to_the_old_one(filled: EditedExtraction) -
         filled.assert_rejected("restore_extraction", version)
 
 
+def test_restored_item_comes_back_with_what_was_stored_about_it(filled: EditedExtraction) -> None:
+    fields = {"items": [{"p": 1}, {"p": 1}, {"p": 1}, {"p": 4}], "total": 7}
+    filled.save(
+        fields,
+        {"items[0].p": 0, "items[1].p": 0.1, "items[3].p": 0.3, "items[1]": 0.35, "items": 0.5, "total": 1},
+        {"items[1]": {"n": 1}, "items[2].p": {"n": 2}, "items": {"doubts": ["other_column"]}},
+    )
+    filled.update("items.1.p", 1)
+    stored = "extracted_fields, confidences, evidence, locks, accepted, problems"
+    before = filled.fetch(f"select row({stored})::text from extractions where id = %s", filled.id)
+    asked = "select array_agg(row(path, status, outcome)::text order by path) from fields where extraction_id = %s"
+    statuses = filled.fetch(asked, filled.id)
+    version = filled.version
+    for path in ("items.1", "items.0", "items.0"):
+        filled.remove(path)
+    assert len(filled.column("removed_items")) == 3
+    for step in (2, 1, 0):
+        filled.restore(version + step)
+    assert filled.fetch(f"select row({stored})::text from extractions where id = %s", filled.id) == before
+    assert filled.fetch(asked, filled.id) == statuses
+    assert filled.column("removed_items") == []
+
+
+def test_item_that_is_restored_with_other_changes_has_new_entries(filled: EditedExtraction) -> None:
+    filled.save({"items": [{"p": 1}, {"p": 2}]}, {"items[0].p": 0.1, "items[1].p": 0.2})
+    version = filled.version
+    filled.remove("items.0")
+    filled.update("vendor.name", "Other")
+    filled.restore(version)
+    assert filled.fields["items"] == [{"p": 1}, {"p": 2}]
+    assert filled.scores == {} and {"items[0].p", "items[1].p"} <= filled.locks.keys()
+
+
 # The journal ---------------------------------------------------------------------------------------------------------
 
 

@@ -356,6 +356,11 @@ def test_locks_scores_and_proposals_move_with_items_after_a_removed_item(edited:
     assert edited.locks == {"items[1].name": "member"} and edited.scores == {"items[1].name": 0.5}
     ((proposal, *row),) = edited.proposals_with_ids()
     assert row == ["items[1].name", "pin", "hex nut"]
+    if who == "colleague":
+        edited.restore(edited.version - 1)
+        assert edited.locks == {"items[2].name": "member"} and edited.scores == {"items[2].name": 0.5}
+        assert edited.proposals() == [("items[2].name", "pin", "hex nut")]
+        edited.remove("items.0")
     edited.member().decide(proposal, True)
     assert edited.fields["items"] == [{"name": "pin"}, {"name": "hex nut"}] and edited.scores == {"items[1].name": 0.75}
 

@@ -191,8 +191,7 @@ export function useDecisions({ seen, mark, changed: notifyChanged }: Options) {
         path,
         ({ version }) =>
           api.delete('/api/extractions/{extraction_id}/fields', { ...atVersion(id, version), query: { path } }),
-        // (Restoring the version before would lock the items that move.)
-        { ...how, isFinal: true },
+        how,
       ),
     [decide],
   );
