@@ -86,19 +86,23 @@ declare
   v_run public.runs;
   v_limits public.credit_limits;
   v_spent boolean;
+  v_collects boolean;
 begin
   select * into v_run from public.runs where id = p_run_id and status in ('queued', 'running') for no key update;
   if not found then
     return null;
   end if;
   v_spent := private.is_budget_spent(v_run);
+  -- It collects the results of its child runs, which costs nothing. The worker asks again before it calls the model.
+  v_collects := v_run.status = 'queued' and exists (
+    select from public.tool_calls where run_id = v_run.id and id = v_run.waiting_call and status = 'waiting');
   perform private.lock_credit(v_run.org_id);
   select * into v_limits from public.credit_limits where org_id = v_run.org_id;
   if not p_priced and (v_spent is not null or v_limits.max_usd is not null) then
     return 'model_unpriced';
-  elsif v_spent then
+  elsif v_spent and not v_collects then
     return 'max_cost';
-  elsif private.is_credit_spent(v_run.org_id) then
+  elsif not v_collects and private.is_credit_spent(v_run.org_id) then
     return 'out_of_credit';
   -- A run taken over from a dead worker already counts as active.
   elsif v_run.status = 'running' then

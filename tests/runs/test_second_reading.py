@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import socket
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from extraction_case import document_with_pages
 from fieldmark.domain import paths
-from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.messages import Turn, call, raw_call, text
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine.options import ModelService
 from fieldmark.runs.engine.pool import CliPool
 from fieldmark.runs.run import Runner
 from fieldmark.services.field_answers import CandidateAnswer, find_answers
 from fieldmark.stores import extractions as stored_extractions
-from fieldmark.testing.script import Script, http_error
+from fieldmark.testing.script import Script, drop_connection, http_error, stall_connection
 
 pytestmark = pytest.mark.anyio
 
@@ -45,20 +48,25 @@ class Readings:
 
     def __init__(self, case: Any, first: OfflineModel, second: OfflineModel) -> None:
         self.case, self.first, self.second = case, first, second
+        self.second_url = second.base_url
+        self.second_seconds: int | None = None
 
     async def run(self, mode: str | None = "all", second_model: str | None = "gpt-6", **options: Any) -> dict[str, Any]:
         """Execute a run with its child runs. Return its row."""
         run_id = await self.case.queue_run(second_reading=mode, **options)
         runner = self.runner(second_model)
-        while queued := self.case.sql("select id from public.runs where status = 'queued' order by created_at desc"):
-            await runner.execute(queued[0]["id"])
+        while queued := self.case.sql(
+            "select id, task from public.runs where status = 'queued' order by created_at desc"
+        ):
+            limited = self.second_seconds if queued[0]["task"] == "second_reading" else None
+            await (runner if limited is None else replace(runner, seconds=limited)).execute(queued[0]["id"])
         return self.case.state(run_id)
 
     def runner(self, second_model: str | None = "gpt-6") -> Runner:
         pool = CliPool(
             ModelService(self.first.base_url, "first-key", None, retries=0),
             seconds=300,
-            second=ModelService(self.second.base_url, "second-key", None, retries=0),
+            second=ModelService(self.second_url, "second-key", None, retries=0),
         )
         return Runner(
             self.case.database, pool, model="claude-sonnet-5", max_turns=20, seconds=300, second_model=second_model
@@ -115,7 +123,15 @@ async def test_differing_value_is_to_review_with_both_values_and_boxes(case):
     ("second", "code"),
     [
         ([http_error(529)], "model_busy"),
+        ([http_error(503)], "model_unavailable"),
         ([http_error(401)], "model_refused_key"),
+        ([drop_connection(text("The total is 10.00."))], "model_unavailable"),
+        pytest.param(
+            [Turn([], stop_reason="refusal")],
+            "model_declined",
+            marks=pytest.mark.real_cli("what it does when a model declines"),
+        ),
+        ([[raw_call("submit_reading", '{"fields": [1, 2')], [text("I have nothing else.")]], "no_reading"),
         ([[text("I will not read this.")]], "no_reading"),
         ([reads({"Something": {"else": 1}}), [text("I have nothing else.")]], "no_reading"),
     ],
@@ -127,6 +143,39 @@ async def test_first_result_stays_and_run_says_why_second_reading_is_missing(cas
         row = case.extraction()
         assert (row["status"], row["extracted_fields"], row["review_count"]) == ("completed", FIRST, 0)
         assert "second_reading" not in json.dumps(row["evidence"])
+
+
+async def test_first_result_stays_if_the_second_model_is_down(case):
+    async with two_models(case, [extracts()], []) as both:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            both.second_url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        run = await both.run()
+        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "model_unreachable"), run
+        assert (case.extraction()["status"], case.extraction()["extracted_fields"]) == ("completed", FIRST)
+
+
+async def test_first_result_stays_if_the_second_model_takes_too_long(case):
+    async with two_models(case, [extracts()], [stall_connection(600, text("Let me see."))]) as both:
+        both.second_seconds = 2
+        run = await both.run()
+        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "deadline"), run
+        assert (case.extraction()["status"], case.extraction()["extracted_fields"]) == ("completed", FIRST)
+
+
+async def test_second_reading_stops_at_the_budget_of_its_run(case):
+    cost = {"input_tokens": 1_000, "output_tokens": 100_000}
+    first = Turn(extracts(), usage=cost)
+    asks = Turn([call("get_document_text", {})], usage=cost)
+    async with two_models(case, [first], [asks, reads(FIRST)]) as both:
+        run = await both.run(second_model="claude-sonnet-5", max_cost_usd=Decimal("1.5"))
+        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "max_cost"), run
+        assert case.extraction()["extracted_fields"] == FIRST
+        # Both readings count: the second one is stopped by what they cost together.
+        usage = case.sql("select agent, cost_usd from public.usage order by agent")
+        assert [(one["agent"], one["cost_usd"]) for one in usage] == [
+            ("extraction", Decimal("1.002")),
+            ("second_reading", Decimal("1.002")),
+        ]
 
 
 async def test_run_says_that_the_service_has_no_second_model(case):

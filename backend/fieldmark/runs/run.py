@@ -19,7 +19,7 @@ from fieldmark.domain.statuses import Approval, CallStatus, RunError, RunStatus
 from fieldmark.embedding import Embedder
 from fieldmark.errors import Fenced, FieldmarkError, Invalid, ModelServiceDown, Unavailable, is_disk_full
 from fieldmark.identity.scope import Scope
-from fieldmark.runs.billing.meter import Meter
+from fieldmark.runs.billing.meter import LIMIT_MESSAGES, Meter
 from fieldmark.runs.billing.prices import Prices
 from fieldmark.runs.claim import claim, release, status_or_abandon
 from fieldmark.runs.conversation_start import ConversationStart, earlier_outcome, start_or_resume, start_over
@@ -41,7 +41,7 @@ from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.message_parts import MessageStarted, Observer, notify
 from fieldmark.runs.monitor import RunMonitor
 from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, completed_by_tool
-from fieldmark.stores import runs, tool_calls
+from fieldmark.stores import runs, tool_calls, usage
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
 from fieldmark.tools.context import FIRST_PART_BYTES, TOOL_SECONDS, RunContext
@@ -229,6 +229,8 @@ class Runner:
     async def _run_agent(self, claimed: _ClaimedRun) -> Outcome:
         if (outcome := await _finish_decided_call(claimed) or await earlier_outcome(claimed.context)) is not None:
             return outcome
+        if claimed.run.waiting_call is not None and (limit := await self._reached_limit(claimed)) is not None:
+            return limit
         if self._turns_left(claimed.run) < 1:
             return NO_TURNS_LEFT
         seconds, left = await self._time_left(claimed)
@@ -245,6 +247,14 @@ class Runner:
                     return await self._converse(claimed, await start_over(claimed.context), sessions)
         except TimeoutError:
             return Outcome("failed", error=f"The run took longer than {seconds} seconds.", code=RunError.DEADLINE)
+
+    async def _reached_limit(self, claimed: _ClaimedRun) -> Outcome | None:
+        """Return the outcome of a run whose child runs spent its budget or credit, or None."""
+        async with self.database.as_user(claimed.context.scope) as conn:
+            room = await usage.check_capacity(conn, claimed.run.id, priced=True)
+        if room is None or room not in LIMIT_MESSAGES:
+            return None
+        return Outcome("failed", error=LIMIT_MESSAGES[room], code=RunError(room))
 
     async def _ask_last_question(
         self, claimed: _ClaimedRun, question: LastQuestion[Any], context: RunContext
