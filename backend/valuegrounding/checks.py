@@ -400,25 +400,25 @@ def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[FoundV
         if is_text and any(on_same_line(a, b) and not are_adjacent(a, b, 1.75) for a, b in pairwise(words)):
             yield one.name, "two_cells"
         names = [fold_alphanumeric(step) for step in one.path if isinstance(step, str)]
-        if any(_goes_on(index, page, owners, one, word, names) for word in words) or (
+        if any(_goes_on(index, page, owners, word, names) for word in words) or (
             is_text and _wraps(index, page, owners, one)
         ):
             yield one.name, "goes_on"
 
 
 def _goes_on(
-    index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: FoundValue, word: Word, names: Sequence[str]
+    index: WordIndex, page: _Page, owners: Mapping[int, set[str]], word: Word, names: Sequence[str]
 ) -> bool:
     """Whether a word that is in no field, and not in the field's name, is directly beside a word of a value."""
     for at in page.between(word[2], word[4]):
         other = index.words[at]
-        if at in one.words or not on_same_line(word, other) or not are_adjacent(word, other, 0.8):
+        if owners.get(at) or not on_same_line(word, other) or not are_adjacent(word, other, 0.8):
             continue
         left, right = (other, word) if other[1] < word[1] else (word, other)
         is_separate = left[0][-1:] in _SEPARATORS_BEFORE or right[0][:1] in _SEPARATORS_AFTER
         text = index.alphanumeric[at]
         is_label = len(text) >= _LABEL and any(text[:_STEM] in name for name in names)
-        if not is_separate and text and not is_label and not owners.get(at):
+        if not is_separate and text and not is_label:
             return True
     return False
 
