@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import collections
+import functools
 import json
 import logging
 import random
@@ -65,7 +66,7 @@ class McpCalls:
 
 def draw_arguments(draw: random.Random, name: str, ids: list[str]) -> dict[str, Any]:
     """Return arguments of a tool: mostly as its schema says, sometimes any value or a name too many."""
-    schema = TOOLS[name].arguments.model_json_schema()
+    schema = _schema(name)
     drawn = {
         key: _draw(draw, shape, ids)
         for key, shape in schema.get("properties", {}).items()
@@ -76,6 +77,11 @@ def draw_arguments(draw: random.Random, name: str, ids: list[str]) -> dict[str, 
     if "wait_seconds" in schema.get("properties", {}):
         drawn["wait_seconds"] = 0
     return drawn
+
+
+@functools.cache
+def _schema(name: str) -> dict[str, Any]:
+    return TOOLS[name].arguments.model_json_schema()
 
 
 def _draw(draw: random.Random, shape: dict[str, Any], ids: list[str]) -> Any:
