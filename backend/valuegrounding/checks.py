@@ -406,9 +406,7 @@ def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[FoundV
             yield one.name, "goes_on"
 
 
-def _goes_on(
-    index: WordIndex, page: _Page, owners: Mapping[int, set[str]], word: Word, names: Sequence[str]
-) -> bool:
+def _goes_on(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], word: Word, names: Sequence[str]) -> bool:
     """Whether a word that is in no field, and not in the field's name, is directly beside a word of a value."""
     for at in page.between(word[2], word[4]):
         other = index.words[at]

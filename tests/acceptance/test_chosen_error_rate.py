@@ -15,22 +15,23 @@ from fieldmark.offline_model.messages import call
 
 pytestmark = pytest.mark.anyio
 
-DOCUMENTS, FIELDS = 100, 40
-WRONG = {7: (3, 4, 5, 6), 60: (10, 11, 12, 13)}
+DOCUMENTS, FIELDS = 40, 100
+WRONG = {7: (3, 4, 5, 6), 30: (10, 11, 12, 13)}
 """Fields that the model misreads, by document: it takes a code that is printed too. Errors come in few documents."""
 
 
 def _code(document: int, field: int) -> str:
-    return f"QX{document:03}ZK{field:02}"
+    return f"QX{document:03}ZK{field:03}"
 
 
 def _fields(document: int, wrong: tuple[int, ...] = ()) -> dict[str, str]:
-    return {f"code_{field}": _code(document, field + 50 if field in wrong else field) for field in range(1, FIELDS + 1)}
+    printed = {field: field + 500 if field in wrong else field for field in range(1, FIELDS + 1)}
+    return {f"code_{field}": _code(document, code) for field, code in printed.items()}
 
 
 def _page(document: int) -> str:
     lines = [f"Code {field}: {_code(document, field)}" for field in range(1, FIELDS + 1)]
-    spare = [f"Spare {field}: {_code(document, field + 50)}" for field in WRONG.get(document, ())]
+    spare = [f"Spare {field}: {_code(document, field + 500)}" for field in WRONG.get(document, ())]
     return "\n".join([f"Sheet K-{document}", *lines, *spare]) + "\n"
 
 
