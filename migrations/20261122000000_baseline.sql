@@ -1540,7 +1540,8 @@ create table public.extractions (
   -- The confidences of the values in the shape of the fields. Derived by check_extraction, which also accepts a write.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a user set, by path name: {"by": user, "at": time, "was": the agent's value, if there was one}. Agents
+  -- Leaves that a user set, by path name: {"by": user, "at": time, "was": the agent's value, if there was one, "whole":
+  -- true, if the user confirmed it with its list, object or call}. Agents
   -- may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.
@@ -3889,11 +3890,13 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- A lock of a user. `p_was`: the value that an agent had written.
-create function private.lock_of(p_by uuid, p_was jsonb) returns jsonb
+-- A lock of a user. `p_was`: the value that an agent had written. `p_is_whole`: the user decided about a list, an object or
+-- a call, and so did not look at each of its values.
+create function private.lock_of(p_by uuid, p_was jsonb, p_is_whole boolean default false) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
   select jsonb_build_object('by', p_by, 'at', now())
     || case when p_was not in ('null', '""', '{}', '[]') then jsonb_build_object('was', p_was) else '{}' end
+    || case when p_is_whole then jsonb '{"whole": true}' else '{}' end
 $$;
 
 -- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped. A user who approves
@@ -3907,6 +3910,8 @@ declare
   -- The arguments of this call, if the user who approved it edited them.
   v_before_edit jsonb := case when v_by is not null and private.is_agent() then (
     select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()) end;
+  v_is_whole boolean := v_by is not null and private.is_agent() and (
+    select count(*) > 1 from private.changes(p_old, p_new) as c where private.is_leaf(c.new));
 begin
   return (
     select
@@ -3917,7 +3922,7 @@ begin
             when private.is_leaf(c.old) then c.old end
           when v_before_edit is null or jsonb_path_exists(v_before_edit, '$.** ? (@ == $new)', jsonb_build_object('new', c.new))
             then c.new
-          else v_before_edit -> 'value' end))
+          else v_before_edit -> 'value' end, v_is_whole))
           filter (where private.is_leaf(c.new) and author is not null), '{}')
     from private.changes(p_old, p_new) as c
     cross join lateral (select coalesce(v_by, case when c.name = any (v_message_paths) then v_message_author end) as author) as a);
@@ -3926,7 +3931,7 @@ end $$;
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select coalesce(jsonb_object_agg(leaf.name, private.lock_of(auth.uid(), leaf.value)), '{}')
+  select coalesce(jsonb_object_agg(leaf.name, private.lock_of(auth.uid(), leaf.value, leaf.name <> above)), '{}')
   from private.path_name(p_fields, p_path) as above
   cross join lateral (
     select above as name, p_fields #> p_path as value
@@ -4323,6 +4328,7 @@ declare
   v_removed text[];
   v_back jsonb;
   v_item text;
+  v_name text;
   v_blocked record;
   v_kept text[];
   v_is_leaf boolean;
@@ -4490,13 +4496,14 @@ begin
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       -- Also objects and lists, which have no locks; but not what is missing in them.
+      v_name := private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set)));
       v_confirmed := v_confirmed || (
         select coalesce(jsonb_object_agg(path, coalesce(v_old.problems ->> path, reason)), '{}') from public.fields
         where extraction_id = new.id and status in ('needs_review', 'unclear') and not is_absent
           and (v_old.problems ? path or kind = 'container')
-          and private.is_within(
-            path, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set)))));
-      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
+          and private.is_within(path, v_name));
+      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set)))
+        || case when new.locks -> v_name ? 'whole' then new.locks - v_name else new.locks end;
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
     if v_old.status = 'failed' and new.locks <> '{}' then
@@ -4720,7 +4727,7 @@ $$;
 --   values   accepted without a look: no one has looked at them
 --   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
 --   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting, of these those of new
---            layouts] by the first two. A document that was reviewed as a whole has none that wait
+--            layouts] by the first two. None waits of values that were reviewed with their list or document
 --   weeks    [monday, right, wrong] of the audits that would be accepted without the audit, by the week of the look
 --   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
 create function private.review_figures(p_schema_id uuid) returns table (
@@ -4752,7 +4759,9 @@ begin
         select one.*, count(outcome) over layouts as looked_at, count(*) over layouts as drawn
         from public.audits as one join public.extractions as e on e.id = one.extraction_id
         where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
-          and (outcome is not null or e.reviewed_at is null)
+          and (outcome is not null or exists (
+            select from public.fields as f
+            where f.extraction_id = one.extraction_id and f.path = one.path and f.outcome is null))
         window layouts as (partition by e.layout, is_accepted)) as one
       group by 1, 2) as a);
   weeks := (
@@ -4988,8 +4997,8 @@ create function private.is_within(p_path text, p_of text) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp
 return p_path = p_of or starts_with(p_path, p_of || '.') or starts_with(p_path, p_of || '[');
 
--- What a person's check of a value came to: `confirmed` one by one, `reviewed` with its extraction, `corrected`, `found`
--- (the agent had none), or `absent` (so had the person). `p_lock` is that of the value, if it has one.
+-- What a person's check of a value came to: `confirmed` one by one, `reviewed` with its list, object or extraction,
+-- `corrected`, `found` (the agent had none), or `absent` (so had the person). `p_lock` is that of the value, if it has one.
 create function private.field_check(p_kind text, p_text text, p_lock jsonb, p_reviewed_by uuid, p_reviewed_at timestamptz)
 returns table (outcome text, checked_by uuid, checked_at timestamptz)
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -4999,7 +5008,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
       when p_kind = 'container' then null
       when p_lock is null then case when p_kind <> 'blank' and p_reviewed_at is not null then 'reviewed' end
       when not p_lock ? 'was' then case p_kind when 'blank' then 'absent' else 'found' end
-      when p_lock ->> 'was' = p_text then 'confirmed' else 'corrected' end as outcome) as said
+      when p_lock ->> 'was' is distinct from p_text then 'corrected' when p_lock ? 'whole' then 'reviewed' else 'confirmed' end as outcome) as said
   where said.outcome is not null
 $$;
 

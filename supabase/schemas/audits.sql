@@ -59,7 +59,7 @@ $$;
 --   values   accepted without a look: no one has looked at them
 --   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
 --   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting, of these those of new
---            layouts] by the first two. A document that was reviewed as a whole has none that wait
+--            layouts] by the first two. None waits of values that were reviewed with their list or document
 --   weeks    [monday, right, wrong] of the audits that would be accepted without the audit, by the week of the look
 --   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
 create function private.review_figures(p_schema_id uuid) returns table (
@@ -91,7 +91,9 @@ begin
         select one.*, count(outcome) over layouts as looked_at, count(*) over layouts as drawn
         from public.audits as one join public.extractions as e on e.id = one.extraction_id
         where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
-          and (outcome is not null or e.reviewed_at is null)
+          and (outcome is not null or exists (
+            select from public.fields as f
+            where f.extraction_id = one.extraction_id and f.path = one.path and f.outcome is null))
         window layouts as (partition by e.layout, is_accepted)) as one
       group by 1, 2) as a);
   weeks := (

@@ -27,6 +27,7 @@ declare
   v_removed text[];
   v_back jsonb;
   v_item text;
+  v_name text;
   v_blocked record;
   v_kept text[];
   v_is_leaf boolean;
@@ -194,13 +195,14 @@ begin
   if v_change ? 'set' and not private.is_agent() then
     for v_set in select value from jsonb_array_elements(v_change -> 'set') loop
       -- Also objects and lists, which have no locks; but not what is missing in them.
+      v_name := private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set)));
       v_confirmed := v_confirmed || (
         select coalesce(jsonb_object_agg(path, coalesce(v_old.problems ->> path, reason)), '{}') from public.fields
         where extraction_id = new.id and status in ('needs_review', 'unclear') and not is_absent
           and (v_old.problems ? path or kind = 'container')
-          and private.is_within(
-            path, private.path_name(new.extracted_fields, array(select jsonb_array_elements_text(v_set)))));
-      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set))) || new.locks;
+          and private.is_within(path, v_name));
+      new.locks := private.locks_at(new.extracted_fields, array(select jsonb_array_elements_text(v_set)))
+        || case when new.locks -> v_name ? 'whole' then new.locks - v_name else new.locks end;
     end loop;
     -- So does a value that a user confirms: the next run continues the extraction, and does not start another.
     if v_old.status = 'failed' and new.locks <> '{}' then

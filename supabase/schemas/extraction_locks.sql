@@ -106,11 +106,13 @@ begin
     order by length(steps), lpad(path[length(steps)], 9, '0') collate "C";
 end $$;
 
--- A lock of a user. `p_was`: the value that an agent had written.
-create function private.lock_of(p_by uuid, p_was jsonb) returns jsonb
+-- A lock of a user. `p_was`: the value that an agent had written. `p_is_whole`: the user decided about a list, an object or
+-- a call, and so did not look at each of its values.
+create function private.lock_of(p_by uuid, p_was jsonb, p_is_whole boolean default false) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
   select jsonb_build_object('by', p_by, 'at', now())
     || case when p_was not in ('null', '""', '{}', '[]') then jsonb_build_object('was', p_was) else '{}' end
+    || case when p_is_whole then jsonb '{"whole": true}' else '{}' end
 $$;
 
 -- The locks after a change: the author locks the changed leaves; locks of removed leaves are dropped. A user who approves
@@ -124,6 +126,8 @@ declare
   -- The arguments of this call, if the user who approved it edited them.
   v_before_edit jsonb := case when v_by is not null and private.is_agent() then (
     select proposed::jsonb from public.tool_calls where run_id = private.this_run() and id = private.this_call()) end;
+  v_is_whole boolean := v_by is not null and private.is_agent() and (
+    select count(*) > 1 from private.changes(p_old, p_new) as c where private.is_leaf(c.new));
 begin
   return (
     select
@@ -134,7 +138,7 @@ begin
             when private.is_leaf(c.old) then c.old end
           when v_before_edit is null or jsonb_path_exists(v_before_edit, '$.** ? (@ == $new)', jsonb_build_object('new', c.new))
             then c.new
-          else v_before_edit -> 'value' end))
+          else v_before_edit -> 'value' end, v_is_whole))
           filter (where private.is_leaf(c.new) and author is not null), '{}')
     from private.changes(p_old, p_new) as c
     cross join lateral (select coalesce(v_by, case when c.name = any (v_message_paths) then v_message_author end) as author) as a);
@@ -143,7 +147,7 @@ end $$;
 -- The user's locks on unchanged values that they wrote again: writing a value confirms it.
 create function private.locks_at(p_fields jsonb, p_path text[]) returns jsonb
 language sql stable set search_path = pg_catalog, pg_temp as $$
-  select coalesce(jsonb_object_agg(leaf.name, private.lock_of(auth.uid(), leaf.value)), '{}')
+  select coalesce(jsonb_object_agg(leaf.name, private.lock_of(auth.uid(), leaf.value, leaf.name <> above)), '{}')
   from private.path_name(p_fields, p_path) as above
   cross join lateral (
     select above as name, p_fields #> p_path as value

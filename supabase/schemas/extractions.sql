@@ -28,7 +28,8 @@ create table public.extractions (
   -- The confidences of the values in the shape of the fields. Derived by check_extraction, which also accepts a write.
   confidence_scores jsonb not null default '{}' check (jsonb_typeof(confidence_scores) = 'object'),
   evidence jsonb not null default '{}' check (jsonb_typeof(evidence) = 'object'),
-  -- Leaves that a user set, by path name: {"by": user, "at": time, "was": the agent's value, if there was one}. Agents
+  -- Leaves that a user set, by path name: {"by": user, "at": time, "was": the agent's value, if there was one, "whole":
+  -- true, if the user confirmed it with its list, object or call}. Agents
   -- may not change them.
   locks jsonb not null default '{}' check (jsonb_typeof(locks) = 'object'),
   -- By path name: missing, breaks_schema or breaks_rule. Found by the service, which knows the schema.

@@ -75,8 +75,8 @@ create function private.is_within(p_path text, p_of text) returns boolean
 language sql immutable set search_path = pg_catalog, pg_temp
 return p_path = p_of or starts_with(p_path, p_of || '.') or starts_with(p_path, p_of || '[');
 
--- What a person's check of a value came to: `confirmed` one by one, `reviewed` with its extraction, `corrected`, `found`
--- (the agent had none), or `absent` (so had the person). `p_lock` is that of the value, if it has one.
+-- What a person's check of a value came to: `confirmed` one by one, `reviewed` with its list, object or extraction,
+-- `corrected`, `found` (the agent had none), or `absent` (so had the person). `p_lock` is that of the value, if it has one.
 create function private.field_check(p_kind text, p_text text, p_lock jsonb, p_reviewed_by uuid, p_reviewed_at timestamptz)
 returns table (outcome text, checked_by uuid, checked_at timestamptz)
 language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -86,7 +86,7 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
       when p_kind = 'container' then null
       when p_lock is null then case when p_kind <> 'blank' and p_reviewed_at is not null then 'reviewed' end
       when not p_lock ? 'was' then case p_kind when 'blank' then 'absent' else 'found' end
-      when p_lock ->> 'was' = p_text then 'confirmed' else 'corrected' end as outcome) as said
+      when p_lock ->> 'was' is distinct from p_text then 'corrected' when p_lock ? 'whole' then 'reviewed' else 'confirmed' end as outcome) as said
   where said.outcome is not null
 $$;
 

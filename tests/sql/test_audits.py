@@ -148,6 +148,22 @@ def test_review_of_the_whole_extraction_is_no_look_at_its_audits(edited: EditedE
     assert {one["outcome"] for one in _audits(edited).values()} == {None}
 
 
+def test_whole_list_that_is_kept_is_no_look_at_each_of_its_values(edited: EditedExtraction) -> None:
+    _read(edited, rows=200)
+    first = next(iter(_audits(edited)))
+    assert first
+    edited.member().update("items", edited.fields["items"])
+    assert {one["outcome"] for one in _audits(edited).values()} == {None}
+    outcomes = "select array_agg(distinct outcome) from fields where extraction_id = %s and kind = 'number'"
+    assert edited.fetch(outcomes, edited.id) == ["reviewed"]
+    # They are no longer among the values that no one checked.
+    assert (edited.column("review_count"), edited.column("unseen_count"), _waiting(edited)) == (0, 0, (0, 0))
+    # A look at one of them still counts.
+    index = first.split("[")[1].split("]")[0]
+    edited.update(["items", index, "price"], int(index))
+    assert _audits(edited)[first]["outcome"] == "right"
+
+
 def test_agents_own_change_ends_an_audit(edited: EditedExtraction) -> None:
     _read(edited)
     first = next(iter(_audits(edited)))

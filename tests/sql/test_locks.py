@@ -190,6 +190,15 @@ def test_approved_call_writes_as_its_approver(
     assert edited.fields["total"] == (7 if can else 6)
     edited.update("vendor.name", "Acme Ltd")
     assert edited.locks.get("vendor.name") == (decided_by if approved_by == "person" else None)
+    # Who approves a call with several values has not looked at each of them.
+    edited.save({"buyer": {"name": "Zed", "city": "Ulm"}})
+    outcomes = dict(
+        edited.connection.execute("select path, outcome from fields where extraction_id = %s", [edited.id]).fetchall()
+    )
+    by_person = {"vendor.name": "confirmed", "buyer.name": "reviewed", "buyer.city": "reviewed"}
+    assert {path: outcomes[path] for path in by_person} == {
+        path: outcome if approved_by == "person" else None for path, outcome in by_person.items()
+    }
 
 
 @pytest.mark.parametrize(
