@@ -5798,6 +5798,8 @@ create table private.search_chunks (
   counts bytea not null,
   primary key (document_id, number)
 );
+-- For the deletion of an organisation.
+create index search_chunks_org_number on private.search_chunks (org_number);
 -- Without a pending list: every query would read it.
 create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
 -- Keys are read with the row, so they are stored inline; column statistics would mix organisations.
@@ -5996,9 +5998,16 @@ begin
   return found;
 end $$;
 
+-- Gives up after too many failed attempts. The entries of a document stay, but nothing of a deleted one may.
 create function private.abandon_indexing(p_document_id uuid) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$ delete from private.indexing_queue where document_id = p_document_id $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if not exists (select from public.documents where id = p_document_id) then
+    perform private.write_search_chunks(document_id, change, '[]')
+    from private.indexing_queue where document_id = p_document_id;
+  end if;
+  delete from private.indexing_queue where document_id = p_document_id;
+end $$;
 
 create type private.search_hit as (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real);
@@ -7054,8 +7063,8 @@ begin
     ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.fields', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.document_pages', 'document_id = any ($4)'),
-    ('private.search_vectors', 'org_number = $5 and document_id = any ($4)'),
-    ('private.search_chunks', 'document_id = any ($4)'),
+    ('private.search_vectors', 'org_number = $5'),
+    ('private.search_chunks', 'org_number = $5'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
     ('public.webhook_deliveries', 'org_id = $1'),
@@ -7068,9 +7077,6 @@ begin
     ('private.search_terms', 'org_number = $5'),
     -- (A job that runs finds no row, and is deleted when it ends.)
     ('queue.procrastinate_jobs', 'left(lock, 36) = $1::text and status <> ''doing'''),
-    -- Of documents that were deleted before, whose indexing job has not run. Late, since no index has the chunks.
-    ('private.search_vectors', 'org_number = $5'),
-    ('private.search_chunks', 'org_number = $5'),
     ('public.organisations', 'id = $1')
   loop
     execute format(

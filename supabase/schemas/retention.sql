@@ -189,8 +189,8 @@ begin
     ('public.extraction_journal', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.fields', 'extraction_id in (select id from public.extractions where document_id = any ($4))'),
     ('public.document_pages', 'document_id = any ($4)'),
-    ('private.search_vectors', 'org_number = $5 and document_id = any ($4)'),
-    ('private.search_chunks', 'document_id = any ($4)'),
+    ('private.search_vectors', 'org_number = $5'),
+    ('private.search_chunks', 'org_number = $5'),
     ('public.extractions', 'document_id = any ($4)'),
     ('public.documents', 'id = any ($4)'),
     ('public.webhook_deliveries', 'org_id = $1'),
@@ -203,9 +203,6 @@ begin
     ('private.search_terms', 'org_number = $5'),
     -- (A job that runs finds no row, and is deleted when it ends.)
     ('queue.procrastinate_jobs', 'left(lock, 36) = $1::text and status <> ''doing'''),
-    -- Of documents that were deleted before, whose indexing job has not run. Late, since no index has the chunks.
-    ('private.search_vectors', 'org_number = $5'),
-    ('private.search_chunks', 'org_number = $5'),
     ('public.organisations', 'id = $1')
   loop
     execute format(

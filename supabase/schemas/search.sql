@@ -33,6 +33,8 @@ create table private.search_chunks (
   counts bytea not null,
   primary key (document_id, number)
 );
+-- For the deletion of an organisation.
+create index search_chunks_org_number on private.search_chunks (org_number);
 -- Without a pending list: every query would read it.
 create index search_chunks_keys on private.search_chunks using gin (keys) with (fastupdate = off);
 -- Keys are read with the row, so they are stored inline; column statistics would mix organisations.
@@ -231,9 +233,16 @@ begin
   return found;
 end $$;
 
+-- Gives up after too many failed attempts. The entries of a document stay, but nothing of a deleted one may.
 create function private.abandon_indexing(p_document_id uuid) returns void
-language sql security definer set search_path = pg_catalog, pg_temp
-as $$ delete from private.indexing_queue where document_id = p_document_id $$;
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if not exists (select from public.documents where id = p_document_id) then
+    perform private.write_search_chunks(document_id, change, '[]')
+    from private.indexing_queue where document_id = p_document_id;
+  end if;
+  delete from private.indexing_queue where document_id = p_document_id;
+end $$;
 
 create type private.search_hit as (
   document_id uuid, number integer, page integer, first_word integer, last_word integer, language text, score real);

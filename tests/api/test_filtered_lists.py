@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from answers import assert_problem
@@ -42,6 +42,9 @@ async def test_documents_are_filtered(serve, clone):
         assert await listed_ids(server, at, until=when.isoformat()) == [str(invoice)]
         assert await listed_ids(server, at, since=when.isoformat(), filename=".txt") == [str(receipt)]
         assert await listed_ids(server, at, since=(when + timedelta(days=1)).isoformat()) == []
+        await server.http.patch(f"{at}/{receipt}", json={"external_id": "order 1"})
+        assert await listed_ids(server, at, external_id="order 1") == [str(receipt)]
+        assert await listed_ids(server, at, external_id="order 2") == []
         named = f"{at}?document_id={broken}&document_id={receipt}"
         assert [one["id"] for one in (await server.http.get(named)).json()["items"]] == [broken, str(receipt)]
         async with server.client() as stranger:
@@ -128,6 +131,20 @@ async def test_runs_are_filtered_and_deleted_once_ended(serve, clone):
         assert await listed_ids(server, at, extraction_id=open_run["extraction"]["id"]) == [open_run["run_id"]]
         assert await listed_ids(server, at, filename="TWO", task="extract") == [ended["run_id"]]
         assert await listed_ids(server, at, task="correct") == []
+        assert await listed_ids(
+            server, at, changed_since=(await server.get(f"runs/{ended['run_id']}"))["finished_at"]
+        ) == [ended["run_id"]]
+        sql(
+            clone.owner_url,
+            "update changes set created_at = now() + interval '1 h' where run_id = %s",
+            open_run["run_id"],
+        )
+        later = (datetime.now(UTC) + timedelta(minutes=30)).isoformat()
+        assert await listed_ids(server, at, changed_since=later) == [open_run["run_id"]]
+        assert await listed_ids(server, "/api/documents", changed_since=later) == [body["document_id"]]
+        async with server.client() as stranger:
+            for listed in (at, "/api/documents"):
+                assert (await stranger.get(listed, params={"changed_since": later})).json()["items"] == []
 
         assert_problem(await server.http.delete(f"{at}/{open_run['run_id']}"), 409)
         async with server.client() as stranger:

@@ -413,6 +413,8 @@ async def test_rows_are_exported_in_each_format(serve, clone):
             "reviewed",
             "to_review",
             "accepted",
+            "external_id",
+            "metadata",
             "total",
             "vendor.name",
             "date",
@@ -420,18 +422,19 @@ async def test_rows_are_exported_in_each_format(serve, clone):
             "paid",
         ]
         assert [line[1] for line in lines[1:]] == ["3.pdf", "1.pdf", "2.pdf", "5.pdf"]
-        assert lines[3][7:] == ["100", "'=Beta", "2026-01-02", "", "true"]
+        assert lines[3][9:] == ["100", "'=Beta", "2026-01-02", "", "true"]
         answer = await server.http.get(path, params={"format": "xlsx", "sort": "total", "descending": True})
         sheet = openpyxl.load_workbook(io.BytesIO(answer.content))["Invoice"]
         names = [cell.value for cell in sheet[1]]
-        assert names == [*(name for name in lines[0][1:] if name != "row"), "document_id"]
+        last = ["external_id", "metadata", "document_id"]
+        assert names == [*(name for name in lines[0] if name not in ("row", *last)), *last]
         assert sheet.cell(3, names.index("date") + 1).value == datetime(2026, 1, 2)
         answer = await server.http.get(path, params={"format": "xlsx", "list": "items"})
         book = openpyxl.load_workbook(io.BytesIO(answer.content), data_only=True)
         values, locations = book["Invoice"], book["Locations"]
         names = [cell.value for cell in values[1]]
         assert names[:3] == ["filename", "row", "status"]
-        assert [cell.value for cell in values[4]][names.index("items[].name") : -1] == ["=B", 7]
+        assert [cell.value for cell in values[4]][names.index("items[].name") : -3] == ["=B", 7]
         assert values.cell(4, names.index("items[].name") + 1).data_type == "s"
         assert values.auto_filter.ref == f"A1:{values.cell(1, len(names)).column_letter}{values.max_row}"
         # Each value links to its field in the document, also without a page; what has no value does not.

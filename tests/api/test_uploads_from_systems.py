@@ -4,12 +4,14 @@ come back with everything."""
 from __future__ import annotations
 
 import asyncio
+import csv
 import io
 import json
 import zipfile
 from typing import Any
 
 import httpx
+import openpyxl
 import pytest
 from answers import assert_problem
 
@@ -21,7 +23,7 @@ TEXT = b"Invoice number: 1\nTotal: 10.00 EUR\n"
 
 
 async def upload(http: httpx.AsyncClient, content: bytes = TEXT, key: str | None = None, **more: Any) -> httpx.Response:
-    form = {name: more.pop(name) for name in ("external_id", "metadata") if name in more}
+    form = {name: more.pop(name) for name in ("external_id", "metadata", "callback") if name in more}
     headers = {} if key is None else {"Idempotency-Key": key}
     return await http.post(
         "/api/documents", files={"file": ("a.txt", content)}, data=form, params=more, headers=headers
@@ -253,13 +255,54 @@ async def test_an_external_id_belongs_to_one_document_of_an_organisation(serve):
         {"external_id": ""},
         {"external_id": "a\nb"},
         {"external_id": "x" * 201},
+        {"callback": "{"},
+        {"callback": '{"url": "https://example.com", "secret": "whsec_AAAA"}'},
     ],
     ids=str,
 )
 async def test_other_own_data_is_refused(serve, form):
     async with serve() as server:
-        assert_problem(await upload(server.http, **form), 422)
+        answer = await upload(server.http, **form)
+        assert_problem(answer, 422)
+        assert next(iter(form)) in answer.json()["detail"]
         assert (await server.get("documents"))["items"] == []
+
+
+async def test_own_key_and_data_come_back_with_runs_rows_and_exports(serve):
+    async with serve() as server:
+        schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+        stored = (await server.http.post("/api/schemas", json={"name": "Bills", "schema": schema})).json()
+        own = {"external_id": "=order 1", "metadata": {"team": "north"}}
+        made = await upload(
+            server.http, external_id=own["external_id"], metadata=json.dumps(own["metadata"]), extract="Bills"
+        )
+        run, document = made.json()["run_id"], made.json()["id"]
+        result = (await server.http.get(f"/api/runs/{run}/result")).json()
+        (listed,) = (await server.get("runs"))["items"]
+        exported = (await server.http.get(f"/api/extractions/{result['extraction']['id']}/export?format=json")).json()
+        rows = (await server.http.get("/api/tables/bills/rows")).json()["items"]
+        table = (await server.http.get("/api/tables/Bills/export?format=json")).json()
+        for one in (result, listed, exported["document"], *rows, *table):
+            assert {name: one[name] for name in own} == own, one
+        lines = list(csv.DictReader(io.StringIO((await server.http.get("/api/tables/Bills/export?format=csv")).text)))
+        assert (lines[0]["external_id"], json.loads(lines[0]["metadata"])) == ("'=order 1", own["metadata"])
+        workbook = openpyxl.load_workbook(
+            io.BytesIO((await server.http.get("/api/tables/Bills/export?format=xlsx")).content)
+        )
+        assert [cell.data_type for cell in workbook["Bills"][2]][-3:] == ["s"] * 3
+        # A schema goes by name, id or a version's id, wherever it is named.
+        for name in ("bills", stored["id"], stored["schema_revid"]):
+            assert (await server.get(f"schemas/{name}"))["id"] == stored["id"]
+            assert len((await server.get(f"schemas/{name}/versions"))["items"]) == 1
+            assert (await server.get(f"schemas/{name}/quality"))["documents"] == 1
+            assert (await server.get(f"tables/{name}/rows"))["total"] == 1
+            assert [one["document_id"] for one in (await server.get(f"extractions?schema_id={name}"))["items"]] == [
+                document
+            ]
+        async with server.client() as stranger:
+            for name in ("bills", stored["id"], stored["schema_revid"]):
+                for path in (f"schemas/{name}", f"tables/{name}/rows", f"tables/{name}/export"):
+                    assert_problem(await stranger.get(f"/api/{path}"), 404)
 
 
 async def test_a_key_needs_the_right_to_run_for_one_call(serve):

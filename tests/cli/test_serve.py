@@ -7,6 +7,8 @@ import json
 import re
 import signal
 import socket
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from uuid import uuid4
 
 import httpx
@@ -125,3 +127,36 @@ async def test_killed_service_restarts_with_its_data(home: Commands):
         said = "".join(server.lines)
         assert "Traceback" not in said and said.rstrip().endswith("Ended.")
     assert wait_all_ended(relatives) and home.is_stopped()
+
+
+async def test_stopping_service_ends_streams_and_finishes_an_upload(home: Commands):
+    async with home.serving("--no-worker", is_fresh=True) as server:
+        http = server.http
+        document = (await http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()
+        asked = {"document_id": document["id"], "wait": False}
+        run = (await http.post("/api/agent/extract", json=asked)).json()["run_id"]
+        sending, stream_ended = asyncio.Event(), asyncio.Event()
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b'--x\r\nContent-Disposition: form-data; name="file"; filename="b.txt"\r\n\r\nTotal: '
+            sending.set()
+            await stream_ended.wait()
+            yield b"2\r\n--x--\r\n"
+
+        async def upload() -> int:
+            headers = {"Content-Type": "multipart/form-data; boundary=x"}
+            return (await http.post("/api/documents", content=body(), headers=headers)).status_code
+
+        async with http.stream("GET", f"/api/runs/{run}/events") as stream:
+            reading = aiter(stream.aiter_bytes())
+            await anext(reading)
+            uploading = asyncio.create_task(upload())
+            await sending.wait()
+            server.process.send_signal(signal.SIGTERM)
+            with suppress(httpx.RemoteProtocolError):
+                async for _ in reading:
+                    pass
+        await asyncio.sleep(2.5)
+        stream_ended.set()
+        assert await uploading == 201
+        assert await server.process.wait() == 0

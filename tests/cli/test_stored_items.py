@@ -86,7 +86,7 @@ async def test_table_of_a_schema_is_printed_and_written_to_a_file(commands, tmp_
         file = tmp_path / "all.csv"
         assert (await fieldmark.run("table", "Invoice", "--out", str(file))).code == 0
         written = file.read_text("utf-8-sig").splitlines()[1].split(",")
-        assert written[1:] == ["a.txt", "", "done", "false", "0", "", "10"]
+        assert written[1:] == ["a.txt", "", "done", "false", "0", "", "", "", "10"]
         for arguments, code in (
             (("Receipt",), 1),
             (("Invoice", "--sort", "vendor"), 1),

@@ -38,11 +38,13 @@ API_ERROR = {"is_error": True, "stop_reason": "stop_sequence", "terminal_reason"
         (500, "API Error: 500 upstream broke", "500 upstream broke"),
         (500, "something else", None),
         (400, 'API Error: 400 {"message":"' + "x" * 999 + '"}', "x" * 250),
-        (401, 'API Error: 401 {"message":"wrong key sk-1"}', None),
-        (403, 'API Error: 403 {"message":"wrong key sk-1"}', None),
+        (404, 'API Error: 404 {"detail": {"message": "no model x"}}', "no model x"),
+        (422, "API Error: 422 max_tokens is too large", "422 max_tokens is too large"),
+        (401, 'API Error: 401 {"message":"expired key=sk-1"}', "expired key=…"),
+        (403, 'API Error: 403 {"message":"wrong key 0123456789abcdef0123456789, team blue"}', "wrong key … team blue"),
     ],
 )
-def test_a_gateways_own_message_reaches_the_error_unless_it_may_contain_the_key(status, text, message):
+def test_a_gateways_own_message_reaches_the_error_without_what_may_be_a_key(status, text, message):
     error = outcome_of_result(result(**API_ERROR | {"api_error_status": status, "text": text})).error
     assert error is not None and len(error) < 600 and "sk-1" not in error
     assert (message in error) if message else ("Its message" not in error)
@@ -59,7 +61,8 @@ def test_a_gateways_own_message_reaches_the_error_unless_it_may_contain_the_key(
         (API_ERROR | {"api_error_status": 404}, "invalid_request", "model_unknown"),
         (API_ERROR | {"api_error_status": 429}, "rate_limit", "model_busy"),
         (API_ERROR | {"api_error_status": 529}, "server_error", "model_busy"),
-        (API_ERROR | {"api_error_status": 418}, None, "model_unavailable"),
+        (API_ERROR | {"api_error_status": 422}, None, "model_refused_request"),
+        (API_ERROR | {"api_error_status": 503}, None, "model_unavailable"),
         # The CLI may report success here: the status decides.
         ({"api_error_status": 500}, None, "model_unavailable"),
         (API_ERROR, "server_error", "model_unreachable"),

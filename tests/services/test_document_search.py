@@ -159,13 +159,14 @@ async def test_unindexed_documents_are_counted(library):
     assert check_chunk_count(library) == 1  # the file name adds none
 
 
-async def test_deleted_document_is_not_found_and_leaves_no_chunks(library):
+@pytest.mark.parametrize("clean", [search.index, search.abandon_indexing])
+async def test_deleted_document_is_not_found_and_leaves_no_chunks(library, clean):
     document = await library.add("The roof leaks.", filename="Hilltop.txt")
     kept = await library.add("The roof is sound.")
     async with library.database.as_user(library.scope) as conn:
         await documents.remove(conn, document)
     assert await library.find_ids("roof") == [kept]  # even before its job has run
-    await search.index(library.database, document)
+    await clean(library.database, document)
     assert await library.search("hilltop leaks") == SearchResult([], 0, "off", 0)
     left = sql(library.owner_url, "select count(*) as n from private.search_chunks where document_id = %s", document)
     assert left[0]["n"] == 0

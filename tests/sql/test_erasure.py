@@ -229,4 +229,4 @@ def test_rows_of_an_organisation_are_counted_without_reading_those_of_others(
         before = dict(owner.execute(scans.encode()).fetchall())
         owner.execute("select private.count_rows_of_organisation(%s, %s)", [sample.org, NUMBER])
         after = dict(owner.execute(scans.encode()).fetchall())
-    assert {table for table, count in after.items() if count > before.get(table, 0)} == {"search_chunks"}
+    assert not [table for table, count in after.items() if count > before.get(table, 0)]

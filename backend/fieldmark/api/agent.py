@@ -39,7 +39,8 @@ from fieldmark.runs.lifecycle.decisions import WaitingCall
 from fieldmark.runtime import Runtime
 from fieldmark.services.api_keys import require_scope
 from fieldmark.services.extractions import read_checked
-from fieldmark.stores import extractions, organisations, runs
+from fieldmark.stores import documents, extractions, organisations, runs
+from fieldmark.stores.documents import OwnData
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions, RunRow
 
@@ -97,6 +98,8 @@ class RunResult(BaseModel):
     """The result of a run, or the call that it waits for."""
 
     run_id: UUID
+    external_id: str | None = Field(None, description="The caller's own key of the document.")
+    metadata: dict[str, JsonValue] = Field({}, description="The caller's own data about the document.")
     thread_id: UUID | None = Field(description="The conversation that the run is a turn of, if any.")
     status: RunStatus
     extraction: Extraction | None = Field(description="The extraction that the run worked on, if any.")
@@ -314,7 +317,7 @@ def _add_task(router: Routes, agent: AgentSpec, task: Task[Any, Any]) -> None:
                 callback=body.callback and body.callback.check(runtime.settings.private_networks),
             )
             if not body.wait:
-                return await _accepted_response(runtime, scope, run_id)
+                return await _accepted_response(request, runtime, scope, run_id)
             return await _result_response(request, runtime, scope, run_id, deltas=deltas)
 
     start.__annotations__["body"] = body_type
@@ -356,7 +359,7 @@ async def decide_call(
             by_agent=by_agent,
         )
         if not body.wait:
-            return await _accepted_response(runtime, scope, body.run_id)
+            return await _accepted_response(request, runtime, scope, body.run_id)
         return await _result_response(request, runtime, scope, body.run_id, after=last, deltas=deltas)
 
 
@@ -454,7 +457,8 @@ async def _wait_for_disconnect(request: Request) -> None:
         pass
 
 
-async def _accepted_response(runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
+async def _accepted_response(request: Request, runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
+    prefix = request.scope.get("root_path", "").rstrip("/")
     async with runtime.database.as_user(scope) as conn:
         run = await runs.get(conn, run_id)
         behind = await runs.waits_behind(conn, [run])
@@ -466,7 +470,7 @@ async def _accepted_response(runtime: Runtime, scope: Scope, run_id: UUID) -> Re
         status=run.status,
         waits_behind=behind.get(run_id),
     )
-    headers = {"Location": f"/api/runs/{run_id}"}
+    headers = {"Location": f"{prefix}/api/runs/{run_id}"}
     return Response(accepted.model_dump_json(), 202, headers, "application/json")
 
 
@@ -481,7 +485,7 @@ async def _result_response(
 async def _wait_for_result(request: Request, runtime: Runtime, scope: Scope, run_id: UUID) -> Response:
     run = await _wait_for_run(request, runtime, scope, run_id)
     if run is None:
-        return await _accepted_response(runtime, scope, run_id)
+        return await _accepted_response(request, runtime, scope, run_id)
     if run.error_code == RunError.DOCUMENT_FAILED:
         raise DocumentFailed(run.error or "The document could not be read.")
     async with runtime.database.as_user(scope) as conn:
@@ -491,8 +495,11 @@ async def _wait_for_result(request: Request, runtime: Runtime, scope: Scope, run
             if extraction is None:  # deleted since the run was read, and the run with it
                 raise NotFound("There is no such run.")
         waiting = (await decisions.pending_calls(conn, {run_id: run.agent})).get(run_id)
+        own = (await documents.own_data(conn, [run.document_id])).get(run.document_id, OwnData())
     result = RunResult(
         run_id=run_id,
+        external_id=own.external_id,
+        metadata=own.metadata,
         thread_id=run.thread_id,
         status=run.status,
         extraction=None,

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Final
 
 import uvicorn
 from fastapi import FastAPI
@@ -131,6 +132,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
     add_docs_pages(app)
     app.state.is_monitoring_port = False
     app.state.stopping = asyncio.Event()
+    app.state.streams = set()
     app.state.trusted_proxies = settings.trusted_proxies
     add_error_handlers(app)
     extend_openapi(app)
@@ -161,6 +163,7 @@ def create_monitoring_app(runtime: Runtime, worker: asyncio.Task[None] | None) -
     app.state.worker = worker
     app.state.is_monitoring_port = True
     app.state.stopping = asyncio.Event()
+    app.state.streams = set()
     add_error_handlers(app)
     app.add_middleware(RequestLog)
     for router in (health.router, metrics.router):
@@ -183,9 +186,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+STOP_SECONDS: Final = 20
+"""How long the requests of a service that stops may take: an upload or a file of a large table does not end in less."""
+
+
 async def serve_app(app: FastAPI, listener: socket.socket) -> None:
-    """Serve at `listener` until cancelled; running requests then get two seconds to finish, and those that wait for a
-    run end at once. The caller opens the app's lifespan, and so gets its exceptions."""
+    """Serve at `listener` until cancelled. Running requests then get STOP_SECONDS to finish; those that wait for a run,
+    and streams of events, end at once. The caller opens the app's lifespan, and so gets its exceptions."""
     config = uvicorn.Config(
         app,
         http=http_protocol(getattr(app.state, "trusted_proxies", ())),
@@ -193,7 +200,7 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
         lifespan="off",
         log_config=None,
         access_log=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=STOP_SECONDS,
     )
     server = _HttpServer(config)
     serving = asyncio.create_task(server.serve([listener]), name="server")
@@ -202,6 +209,8 @@ async def serve_app(app: FastAPI, listener: socket.socket) -> None:
     except asyncio.CancelledError:
         app.state.stopping.set()
         server.should_exit = True
+        for stream in app.state.streams:
+            stream.cancel()
         await serving
         raise
 

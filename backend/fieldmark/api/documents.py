@@ -15,8 +15,9 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import Depends, Header, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, StreamingResponse
-from pydantic import AfterValidator, BaseModel, Field, JsonValue, SecretStr, TypeAdapter
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 import pagewords
@@ -238,9 +239,14 @@ Metadata = Annotated[
     AfterValidator(_check_metadata),
     Field(description="Your own data about the document, a JSON object of at most 2,000 characters."),
 ]
-_OWN_DATA = TypeAdapter[tuple[str | None, dict[str, Any] | None, NewCallback | None]](
-    tuple[ExternalId | None, Metadata | None, NewCallback | None]
-)
+
+
+class _OwnData(BaseModel):
+    """The parts of an upload's form beside the file."""
+
+    external_id: ExternalId | None = None
+    metadata: Metadata | None = None
+    callback: NewCallback | None = None
 
 
 class Acceptance(RequestBody):
@@ -575,15 +581,20 @@ def _uploaded(made: Uploaded) -> UploadedDocument:
 
 def _own_data(form: FormData) -> tuple[str | None, dict[str, Any] | None, NewCallback | None]:
     """Return the external id, the metadata and the callback of a form. Raise Invalid."""
-    texts = [form.get(name) for name in ("metadata", "callback")]
+    values: dict[str, Any] = {}
+    for name in ("metadata", "callback"):
+        if (text := form.get(name)) is not None:
+            try:
+                values[name] = json.loads(str(text), parse_float=exact_float)
+            except (ValueError, RecursionError):
+                raise Invalid(f"The part {name} of the form is not the text of a JSON object.") from None
+    if (external_id := form.get("external_id")) is not None:
+        values["external_id"] = external_id
     try:
-        values = [None if text is None else json.loads(str(text), parse_float=exact_float) for text in texts]
-        return _OWN_DATA.validate_python((form.get("external_id"), *values))
-    except (ValueError, RecursionError):
-        raise Invalid(
-            "The form's external_id must be 1 to 200 printable ASCII characters, its metadata the text of a JSON "
-            f"object of at most {MAX_METADATA:,} characters, and its callback that of a url and a secret (whsec_…)."
-        ) from None
+        own = _OwnData.model_validate(values)
+    except ValidationError as error:
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
+    return own.external_id, own.metadata, own.callback
 
 
 @router.post("/adopt", status_code=201)
@@ -611,11 +622,20 @@ def get_filters(
     until: Until = None,
     document_id: Annotated[list[UUID] | None, Query(max_length=MAX_IDS, description="Only these documents.")] = None,
     stack_id: StackId = None,
+    external_id: Annotated[
+        str | None, Query(min_length=1, max_length=200, pattern=STORABLE, description="Only the document with this.")
+    ] = None,
+    changed_since: Annotated[
+        AwareDatetime | None,
+        Query(description="Only documents that were added, or have an entry in the feed of changes, since this time."),
+    ] = None,
 ) -> DocumentListFilter:
     if stack_id is not None:
         require_scope(caller, Permission.EXTRACTIONS_READ, "a filter on stacks")
     return DocumentListFilter(
-        parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage, stack_id
+        *(parent_document_id, status, media_type, filename, since, until, tag_id, document_id, stage, stack_id),
+        external_id=external_id,
+        changed_since=changed_since,
     )
 
 

@@ -13,6 +13,7 @@ from fastapi import Depends, Header, Query, Response
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Discriminator, Field, JsonValue, Tag
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.named_items import SchemaFilter
 from fieldmark.api.problems import FieldError
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import (
@@ -433,7 +434,7 @@ async def list_extractions(
             "their document. false: only the others."
         ),
     ] = None,
-    schema_id: Annotated[UUID | None, Query(description="Only with a version of this schema.")] = None,
+    schema_id: SchemaFilter = None,
     prompt_id: Annotated[UUID | None, Query(description="Only with a version of this prompt.")] = None,
     filename: Filename = None,
     since: Since = None,

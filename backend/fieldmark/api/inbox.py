@@ -8,6 +8,7 @@ from uuid import UUID
 from fastapi import Query
 
 from fieldmark.api.auth import Conn, TheScope
+from fieldmark.api.named_items import SchemaFilter
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import Before, Limit, Since, StackId, Until
 from fieldmark.services import inbox
@@ -21,7 +22,7 @@ async def list_inbox(
     scope: TheScope,
     conn: Conn,
     kind: Annotated[InboxKind | None, Query(description="Only this kind. The counts are of all kinds.")] = None,
-    schema_id: Annotated[UUID | None, Query(description="Only the table of this schema.")] = None,
+    schema_id: SchemaFilter = None,
     stack_id: StackId = None,
     created_by: Annotated[UUID | None, Query(description="Only what this user uploaded or started.")] = None,
     assignee_id: Annotated[UUID | None, Query(description="Only documents that this member checks.")] = None,

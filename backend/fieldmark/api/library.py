@@ -11,6 +11,7 @@ from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.named_items import BY_PROMPT, BY_SCHEMA, PromptId, SchemaFilter, SchemaId
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import (
     STORABLE,
@@ -115,11 +116,11 @@ class ChangedSchema(Schema):
     ]
 
 
-def _add_item_routes(kind: str, items: NamedItems[Any, Any], model: type[Any]) -> None:
-    async def get(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> Any:
+def _add_item_routes(kind: str, items: NamedItems[Any, Any], model: type[Any], item: Any) -> None:
+    async def get(item_id: Annotated[UUID, item], conn: Conn) -> Any:
         return await items.get(conn, item_id)
 
-    async def delete(item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn) -> dict[str, int]:
+    async def delete(item_id: Annotated[UUID, item], conn: Conn) -> dict[str, int]:
         return await items.remove(conn, item_id)
 
     path = f"/{kind}s/{{{kind}_id}}"
@@ -164,12 +165,14 @@ def _add_list_route(kind: str, items: NamedItems[Any, Any], list_model: type[Any
     )
 
 
-def _add_version_routes(kind: str, items: VersionedItems[Any, Any], list_model: type[Any], model: type[Any]) -> None:
+def _add_version_routes(
+    kind: str, items: VersionedItems[Any, Any], list_model: type[Any], model: type[Any], item: Any
+) -> None:
     async def get_version(revid: Annotated[UUID, Path(alias=f"{kind}_revid")], conn: Conn) -> Any:
         return await items.get_version(conn, revid)
 
     async def list_versions(
-        item_id: Annotated[UUID, Path(alias=f"{kind}_id")], conn: Conn, limit: Limit = 50, before: BeforeVersion = None
+        item_id: Annotated[UUID, item], conn: Conn, limit: Limit = 50, before: BeforeVersion = None
     ) -> Any:
         rows = await items.versions(conn, item_id, limit=limit + 1, before=before)
         following = rows[limit - 1].number if len(rows) > limit else None
@@ -215,7 +218,7 @@ async def create_schema(body: NewSchema, scope: TheScope, runtime: TheRuntime) -
 
 @router.patch("/schemas/{schema_id}", tags=["schemas"])
 async def update_schema(
-    schema_id: UUID, body: SchemaChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
+    schema_id: SchemaId, body: SchemaChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
 ) -> ChangedSchema:
     """Change a schema's name or text. A change creates a new version; extractions keep the version that they follow."""
     seen = parse_if_match_revid(if_match)
@@ -233,7 +236,7 @@ async def list_prompts(
     conn: Conn,
     name: NameEquals = None,
     name_contains: NameContains = None,
-    schema_id: Annotated[UUID | None, Query(description="Only prompts with this schema.")] = None,
+    schema_id: SchemaFilter = None,
     tag_id: Annotated[UUID | None, Query(description="Only prompts with this tag.")] = None,
     document_id: Annotated[UUID | None, Query(description="Only prompts that share a tag with this document.")] = None,
     limit: Limit = 50,
@@ -259,7 +262,7 @@ async def create_prompt(body: NewPrompt, scope: TheScope, conn: Conn) -> Prompt:
 
 @router.patch("/prompts/{prompt_id}", tags=["prompts"])
 async def update_prompt(
-    prompt_id: UUID, body: PromptChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
+    prompt_id: PromptId, body: PromptChange, scope: TheScope, runtime: TheRuntime, if_match: IfMatchRevid = None
 ) -> Prompt:
     """Change a prompt. A change creates a new version; extractions keep the version that they were made with."""
     seen, given = parse_if_match_revid(if_match), body.model_fields_set
@@ -294,8 +297,8 @@ async def update_tag(tag_id: UUID, body: TagChange, conn: Conn) -> Tag:
 
 _add_list_route("schema", schemas, SchemaVersion)
 _add_list_route("tag", tags, Tag)
-_add_item_routes("schema", schemas, Schema)
-_add_item_routes("prompt", prompts, Prompt)
-_add_item_routes("tag", tags, Tag)
-_add_version_routes("schema", schemas, SchemaVersion, Schema)
-_add_version_routes("prompt", prompts, Prompt, Prompt)
+_add_item_routes("schema", schemas, Schema, BY_SCHEMA)
+_add_item_routes("prompt", prompts, Prompt, BY_PROMPT)
+_add_item_routes("tag", tags, Tag, Path(alias="tag_id"))
+_add_version_routes("schema", schemas, SchemaVersion, Schema, BY_SCHEMA)
+_add_version_routes("prompt", prompts, Prompt, Prompt, BY_PROMPT)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
-from uuid import UUID
 
 from fastapi import Query
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
+from fieldmark.api.named_items import SchemaId
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import MaxError, RequestBody
 from fieldmark.api.usage import Credit
@@ -102,7 +102,7 @@ async def get_work(scope: TheScope, conn: Conn) -> WorkNow:
 
 @router.get("/schemas/{schema_id}/quality")
 async def get_quality(
-    schema_id: UUID, scope: TheScope, conn: Conn, since: Since = None, until: Until = None
+    schema_id: SchemaId, scope: TheScope, conn: Conn, since: Since = None, until: Until = None
 ) -> TableQuality:
     """Return how good the values of a schema's table were: how full its columns are, how many values people checked
     and corrected in a period, by column and by week, and when the schema changed."""
@@ -111,7 +111,7 @@ async def get_quality(
 
 @router.get("/schemas/{schema_id}/quality/values")
 async def list_counted_values(
-    schema_id: UUID,
+    schema_id: SchemaId,
     scope: TheScope,
     conn: Conn,
     show: Annotated[
@@ -136,7 +136,7 @@ async def list_counted_values(
 
 
 @router.put("/schemas/{schema_id}/max_error")
-async def set_max_error(schema_id: UUID, body: Goal, scope: TheScope, runtime: TheRuntime) -> ReviewRule:
+async def set_max_error(schema_id: SchemaId, body: Goal, scope: TheScope, runtime: TheRuntime) -> ReviewRule:
     """Set how many of a table's values that no one looks at may be wrong. It holds for documents that are read from
     then on."""
     async with runtime.database.as_user(scope) as conn:
@@ -146,7 +146,7 @@ async def set_max_error(schema_id: UUID, body: Goal, scope: TheScope, runtime: T
 
 @router.get("/schemas/{schema_id}/corrections")
 async def list_corrections(
-    schema_id: UUID,
+    schema_id: SchemaId,
     scope: TheScope,
     conn: Conn,
     since: Since = None,

@@ -15,10 +15,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from uuid import UUID
 
-from starlette.datastructures import MutableHeaders
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -143,11 +145,14 @@ class RequestGuard:
             await response(scope, receive, send)
             return
         has_started = False
+        with_stream = ExitStack()
 
         async def send_unless_refused(message: Message) -> None:
             nonlocal has_started
             # The reader of the body may turn the refusal into an error response of its own: that one is dropped.
             if has_started or body.refused is None:
+                if not has_started and Headers(scope=message).get("content-type", "").startswith("text/event-stream"):
+                    with_stream.enter_context(_as_stream(scope["app"]))
                 has_started = True
                 await send(message)
 
@@ -160,6 +165,8 @@ class RequestGuard:
             if has_started:
                 raise
             await error_response(Unavailable("The server is stopping. Send the request again."))(scope, receive, send)
+        finally:
+            with_stream.close()
         if body.refused is not None and not has_started:
             await error_response(body.refused)(scope, receive, send)
 
@@ -169,6 +176,17 @@ class RequestGuard:
         is_form = request.headers.get("content-type", "").startswith("multipart/form-data")
         route = request.method, path_in_app(request.scope)
         return self._form_limits.get(route, JSON_BYTES) if is_form else JSON_BYTES
+
+
+@contextmanager
+def _as_stream(app: Starlette) -> Generator[None]:
+    """List the request's task among those that end at once if the server stops."""
+    task = asyncio.current_task()
+    app.state.streams.add(task)
+    try:
+        yield
+    finally:
+        app.state.streams.discard(task)
 
 
 def _with_common_headers(send: Send, request: Request) -> Send:

@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import Header, Query, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel
 
 from fieldmark.api.auth import Conn, ThePerson, TheRuntime, TheScope
 from fieldmark.api.extractions import Evidence
@@ -51,11 +51,17 @@ async def list_runs(
     everyone: Annotated[
         bool, Query(description="Also runs of other members, without those of conversations that you cannot see.")
     ] = False,
+    changed_since: Annotated[
+        AwareDatetime | None, Query(description="Only runs that started, waited for a person or ended since this time.")
+    ] = None,
     root: Annotated[bool, Query(description="Only runs that no other run started.")] = False,
 ) -> ListPage[Run]:
     """List your own runs. With `status=awaiting_approval` also those that you may approve."""
     filters = runs.RunFilter(
-        task, document_id, extraction_id, stack_id, filename, since, until, everyone=everyone, is_root=root
+        *(task, document_id, extraction_id, stack_id, filename, since, until),
+        everyone=everyone,
+        is_root=root,
+        changed_since=changed_since,
     )
     page = await runs.list_runs(conn, scope, status=status, limit=limit, before=before, filters=filters)
     return ListPage(items=await to_runs(conn, page.items), next=page.next)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from fieldmark.api.agent import ModelName
 from fieldmark.api.auth import TheRuntime, TheScope
+from fieldmark.api.named_items import SchemaId
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import RequestBody
 from fieldmark.db.pool import Connection
@@ -56,7 +57,7 @@ class MergeRequest(RequestBody):
 
 
 @router.post("/{schema_id}/merge")
-async def merge_schema(schema_id: UUID, body: MergeRequest, scope: TheScope, runtime: TheRuntime) -> MergedSchema:
+async def merge_schema(schema_id: SchemaId, body: MergeRequest, scope: TheScope, runtime: TheRuntime) -> MergedSchema:
     """Merge a schema into another, and delete it: its extractions, stacks and prompts use the other one from then on.
     No value is removed, and nothing is read again; a field that the other one lacks is kept and listed as a problem.
     A member can merge their own schemas, an owner any. A key also needs extractions:write."""
@@ -67,7 +68,7 @@ async def merge_schema(schema_id: UUID, body: MergeRequest, scope: TheScope, run
 
 @router.post("/{schema_id}/changes")
 async def plan_schema_changes(
-    schema_id: UUID, body: ChangesRequest, scope: TheScope, runtime: TheRuntime
+    schema_id: SchemaId, body: ChangesRequest, scope: TheScope, runtime: TheRuntime
 ) -> SchemaChanges:
     """Preview a version of a schema, or a schema that is not stored yet: the top-level fields that change, the number
     of extractions, and the estimated cost of reading them again. Changes nothing."""
@@ -78,7 +79,7 @@ async def plan_schema_changes(
 
 @router.post("/{schema_id}/apply")
 async def apply_schema_changes(
-    schema_id: UUID, body: ApplyRequest, scope: TheScope, runtime: TheRuntime
+    schema_id: SchemaId, body: ApplyRequest, scope: TheScope, runtime: TheRuntime
 ) -> AppliedVersion:
     """Bring extractions to a version of a schema. A background run reads the changed fields and can write no others. No
     value is removed, and values set by people stay. Extractions that already follow the version are skipped, so the

@@ -1,4 +1,4 @@
-"""/api/tables: the documents of a schema or of a stack as a table. The id of a table is that of its schema or stack."""
+"""/api/tables: the documents of a schema or of a stack as a table. A table is named as its schema or stack."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
+from fieldmark.api.named_items import TableId
 from fieldmark.api.request_log import service_address
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Filename, FilterText, RequestBody, dataclass_response, json_response
@@ -172,7 +173,7 @@ async def list_tables(scope: TheScope, conn: Conn) -> Tables:
 
 @router.get("/{table_id}/rows", response_model=TablePage)
 async def list_rows(
-    table_id: UUID,
+    table_id: TableId,
     query: Asked,
     conn: Conn,
     totals: Annotated[bool, Query(description="Also return the totals of the number columns.")] = False,
@@ -190,7 +191,7 @@ async def list_rows(
 
 
 @router.post("/{table_id}/rows", response_model=Rows)
-async def list_chosen_rows(table_id: UUID, body: ChosenRows, conn: Conn, list_name: List = None) -> Response:
+async def list_chosen_rows(table_id: TableId, body: ChosenRows, conn: Conn, list_name: List = None) -> Response:
     """Return these rows of a table as they are now. Those that are no longer in it are left out."""
     only = [RowName(one.document_id, one.path) for one in body.rows]
     return await json_response(Rows, items=list(await tables.list_chosen_rows(conn, table_id, list_name, only)))
@@ -198,7 +199,7 @@ async def list_chosen_rows(table_id: UUID, body: ChosenRows, conn: Conn, list_na
 
 @router.get("/{table_id}/groups", response_model=Groups)
 async def list_groups(
-    table_id: UUID,
+    table_id: TableId,
     query: Asked,
     group_by: Annotated[FieldPath, Query(description="The column by whose value the rows are grouped.")],
     conn: Conn,
@@ -211,20 +212,20 @@ async def list_groups(
 
 
 @router.get("/{table_id}/views")
-async def list_saved_views(table_id: UUID, conn: Conn) -> SavedViews:
+async def list_saved_views(table_id: TableId, conn: Conn) -> SavedViews:
     """List the saved views of a table. All members see them."""
     return SavedViews(items=list(await saved_views.list_of_table(conn, table_id)))
 
 
 @router.post("/{table_id}/views", status_code=201)
-async def save_view(table_id: UUID, body: NewView, conn: Conn) -> SavedView:
+async def save_view(table_id: TableId, body: NewView, conn: Conn) -> SavedView:
     """Save a view of a table for all members. 409 (`name_taken`) if the table has one with this name."""
     _check_name(body.name)
     return await saved_views.add(conn, table_id, body.name, body.settings)
 
 
 @router.patch("/{table_id}/views/{view_id}")
-async def change_saved_view(table_id: UUID, view_id: UUID, body: ViewChange, conn: Conn) -> SavedView:
+async def change_saved_view(table_id: TableId, view_id: UUID, body: ViewChange, conn: Conn) -> SavedView:
     """Rename a view, or change what it shows."""
     if body.name is not None:
         _check_name(body.name)
@@ -232,7 +233,7 @@ async def change_saved_view(table_id: UUID, view_id: UUID, body: ViewChange, con
 
 
 @router.delete("/{table_id}/views/{view_id}", status_code=204)
-async def delete_saved_view(table_id: UUID, view_id: UUID, conn: Conn) -> None:
+async def delete_saved_view(table_id: TableId, view_id: UUID, conn: Conn) -> None:
     """Delete a view. The rows stay."""
     await saved_views.remove(conn, table_id, view_id)
 
@@ -244,7 +245,7 @@ def _check_name(name: str) -> None:
 
 @router.get("/{table_id}/view")
 async def define_view(
-    table_id: UUID,
+    table_id: TableId,
     conn: Conn,
     list_name: List = None,
     name: Annotated[
@@ -261,7 +262,7 @@ async def define_view(
 
 @router.get("/{table_id}/export", response_class=Response)
 async def export_rows(
-    table_id: UUID,
+    table_id: TableId,
     query: Asked,
     scope: TheScope,
     runtime: TheRuntime,
@@ -275,7 +276,7 @@ async def export_rows(
 
 @router.post("/{table_id}/export", response_class=Response)
 async def export_chosen_rows(
-    table_id: UUID,
+    table_id: TableId,
     body: ChosenRows,
     query: Asked,
     scope: TheScope,
@@ -292,7 +293,7 @@ async def export_chosen_rows(
 async def _export(
     runtime: Runtime,
     scope: Scope,
-    table_id: UUID,
+    table_id: TableId,
     query: TableQuery,
     file_format: TableFormat,
     service_url: str,

@@ -107,7 +107,7 @@ async def _check_local_service(settings: Settings) -> list[Check]:
     checks = [Check("settings", State.OK, f"Valid. Home: {settings.home}")]
     checks += [check async for check in _check_runtime(settings)]
     checks += await asyncio.gather(_model(settings), _tokens(settings))
-    checks += [check for check in (_second_model(settings),) if check is not None]
+    checks += [check for check in (_model_price(settings), _second_model(settings)) if check is not None]
     return [*checks, *await _readers(), _isolation()]
 
 
@@ -190,15 +190,19 @@ async def _model(settings: Settings) -> Check:
     if status != 200:  # not every service that speaks the Messages API has a list
         found = f"{url} responds, but not with a list of models (status {status}), so the key was not checked."
         return Check("model", State.WARNING, found, "Run `fieldmark extract` on a small file to check.")
+    return Check("model", State.OK, f"{url} accepts the key. Runs use {settings.model}.")
+
+
+def _model_price(settings: Settings) -> Check | None:
+    """Warn if no cost limit can apply to the model."""
     from fieldmark.runs.billing.prices import Prices, parse_price
 
     price = None if settings.model_price is None else parse_price(settings.model_price)
-    if not Prices(settings.model, price, fallback=settings.fallback_model).are_known(settings.model):
-        found = (
-            f"{url} accepts the key. The price of {settings.model} or its fallback is unknown: no cost limit applies."
-        )
-        return Check("model", State.WARNING, found, "Set FIELDMARK_MODEL_PRICE (0/0 for a model of your own).")
-    return Check("model", State.OK, f"{url} accepts the key. Runs use {settings.model}.")
+    is_known = Prices(settings.model, price, fallback=settings.fallback_model).are_known(settings.model)
+    if settings.offline or is_known:
+        return None
+    found = f"The price of {settings.model} or its fallback is unknown: no cost limit applies."
+    return Check("model price", State.WARNING, found, "Set FIELDMARK_MODEL_PRICE (0/0 for a model of your own).")
 
 
 def _second_model(settings: Settings) -> Check | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
+from urllib.parse import quote
 
 import typer
 
 from fieldmark.cli.client import Client, run_with_client
 from fieldmark.cli.files import print_json, read_schema
 from fieldmark.cli.process import WAITS
-from fieldmark.cli.schemas import find_or_exit
 from fieldmark.cli.target import Target, command
 from fieldmark.cli.terminal import show_lines, steps
 
@@ -54,7 +53,7 @@ def apply(
 
 async def _apply(client: Client, name: str) -> dict[str, Any]:
     """Merge the responses of all requests."""
-    path = f"/api/schemas/{await _schema_id(client, name)}/apply"
+    path = f"/api/schemas/{quote(name, safe='')}/apply"
     done = await client.send("POST", path, {})
     while done["next"] is not None and done["stopped"] is None:
         more = await client.send("POST", path, {"before": done["next"]})
@@ -69,15 +68,7 @@ async def _apply(client: Client, name: str) -> dict[str, Any]:
 
 
 async def _changes(client: Client, name: str, given: object) -> dict[str, Any]:
-    schema_id = await _schema_id(client, name)
-    return await client.send("POST", f"/api/schemas/{schema_id}/changes", {"schema": given})
-
-
-async def _schema_id(client: Client, name: str) -> str:
-    try:
-        return str(UUID(name))
-    except ValueError:
-        return str((await find_or_exit(client, "schema", name))["id"])
+    return await client.send("POST", f"/api/schemas/{quote(name, safe='')}/changes", {"schema": given})
 
 
 def _lines(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 
@@ -50,7 +51,7 @@ def table(
     options |= {"sort": sort, "descending": descending, "by_status": by_status}
 
     async def ask(client: Client) -> Any:
-        path = await _path_of(client, name)
+        path = _path_of(name)
         if file_format is not None:
             return await client.file(f"{path}/export", format=file_format, **options)
         return await client.get(f"{path}/rows", limit=limit, marks=marks, **options)
@@ -83,7 +84,7 @@ def view(
     """Print the SQL of a view of a table, with typed columns. Run it with psql or in a migration."""
 
     async def ask(client: Client) -> Any:
-        return await client.get(f"{await _path_of(client, name)}/view", list=list_name, name=view_name)
+        return await client.get(f"{_path_of(name)}/view", list=list_name, name=view_name)
 
     found = run_with_client(target, ask)
     if not print_json(target, found):
@@ -96,8 +97,8 @@ async def find_table(client: Client, name: str) -> dict[str, Any]:
     return stacks[0] if stacks else await find_or_exit(client, "schema", name)
 
 
-async def _path_of(client: Client, name: str) -> str:
-    return f"/api/tables/{(await find_table(client, name))['id']}"
+def _path_of(name: str) -> str:
+    return f"/api/tables/{quote(name, safe='')}"
 
 
 def _lines(found: dict[str, Any]) -> list[list[str]]:

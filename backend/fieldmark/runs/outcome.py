@@ -102,6 +102,8 @@ _STOPPED_BY_HOOK = "hook_stopped"
 
 _QUOTED_MESSAGE = re.compile(r'"message"\s*:\s*("(?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*")')
 
+_MAY_BE_A_KEY = re.compile(r"\bsk-[^\s\"']*|[^\s\"'=:]{20,}")
+
 # Characters that Postgres cannot store as text.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
@@ -223,15 +225,16 @@ def _failure(result: ConversationResult, api_error: str | None, is_streaming: bo
     if api_error == "billing_error":  # the Anthropic API uses the status of a bad request
         return _UNPAID
     if result.api_error_status is not None:
-        code, error = _BY_HTTP_STATUS.get(
-            result.api_error_status,
-            (
-                RunError.MODEL_UNAVAILABLE,
-                f"The model's service returned HTTP status {result.api_error_status}. Try again later.",
-            ),
+        status = result.api_error_status
+        unknown = f"The model's service returned HTTP status {status}."
+        code, error = _BY_HTTP_STATUS.get(status) or (
+            (RunError.MODEL_REFUSED_REQUEST, unknown)
+            if 400 <= status < 500
+            else (RunError.MODEL_UNAVAILABLE, f"{unknown} Try again later.")
         )
-        # A service that refuses the key may repeat it.
-        message = "" if code is RunError.MODEL_REFUSED_KEY else _service_message(result.text or "")
+        message = _service_message(result.text or "")
+        if code is RunError.MODEL_REFUSED_KEY:  # the message may repeat the key
+            message = _MAY_BE_A_KEY.sub("…", message)
         return code, f"{error} Its message: {message}" if message else error
     if result.subtype == "error_max_turns":
         return _NO_TURNS

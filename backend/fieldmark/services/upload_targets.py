@@ -63,6 +63,18 @@ async def find_stack(conn: Connection, scope: Scope, name: str) -> StackRow | No
     return None if some_id is None else await stacks.find(conn, some_id)
 
 
+async def find_table_id(conn: Connection, scope: Scope, name: str) -> UUID:
+    """Return the id of the stack or schema with this name or id, or with a version of this id. An unknown id is
+    returned as it is. Raise NotFound for an unknown name."""
+    found = await stacks.list_page(conn, scope, limit=1, name=name)
+    if found.items:
+        return found.items[0].id
+    try:
+        return await schemas.id_of(conn, scope.org_id, name)
+    except NotFound:
+        raise NotFound(f"There is no stack and no schema with the name {name!r}.") from None
+
+
 def find_rule(
     rules: Sequence[UploadRule], *, filename: str, media_type: str | None, text: str, outer_text: str
 ) -> UploadRule | None:

@@ -4,7 +4,7 @@ raises NotFound."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, LiteralString, NamedTuple
 from uuid import UUID
@@ -181,6 +181,21 @@ async def check_external_id(conn: Connection, org_id: UUID, external_id: str | N
         )
 
 
+@dataclass(frozen=True, slots=True)
+class OwnData:
+    """The caller's own key and data of a document."""
+
+    external_id: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+async def own_data(conn: Connection, document_ids: Sequence[UUID | None]) -> dict[UUID | None, OwnData]:
+    """Return the caller's own key and data of each of these documents, of which None has none."""
+    query = "select id, external_id, metadata from public.documents where id = any (%s::uuid[])"
+    rows = await (await conn.execute(query, (list(document_ids),))).fetchall()
+    return {row["id"]: OwnData(row["external_id"], row["metadata"]) for row in rows}
+
+
 async def set_own_data(
     conn: Connection, document_id: UUID, *, external_id: str | None, metadata: Mapping[str, Any] | None
 ) -> None:
@@ -322,6 +337,8 @@ class DocumentListFilter:
     created_by: UUID | None = None
     assignee_id: UUID | None = None
     open_field: str | None = None
+    external_id: str | None = None
+    changed_since: datetime | None = None
 
     def conditions(self) -> list[LiteralString]:
         """Return the conditions of the filters that are set, with parameters named after them."""
@@ -346,6 +363,10 @@ class DocumentListFilter:
                 where e.document_id = documents.id and f.status in ('needs_review', 'unclear')
                   and f.pattern = %(open_field)s)
             """: self.open_field,
+            "external_id = %(external_id)s": self.external_id,
+            """(created_at >= %(changed_since)s or id in (
+                select document_id from public.changes where org_id = %(org)s and created_at >= %(changed_since)s))
+            """: self.changed_since,
         }
         return [
             "org_id = %(org)s",

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, LiteralString, TypeVar
 from uuid import UUID
 
 from fieldmark.db.pool import Connection
+from fieldmark.domain.ids import as_uuid
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid, NotFound
@@ -154,6 +155,19 @@ class VersionedItems(NamedItems[Versioned, Listed]):
         """Return a version, or None if it does not exist. A rejected proposal deletes its items."""
         rows = await self._rows(conn, f"select {self._columns} from {self._all} where v.id = %s", (revid,))
         return rows[0] if rows else None
+
+    async def id_of(self, conn: Connection, org_id: UUID, name: str) -> UUID:
+        """Return the id of the item with this name, or else of the item or version with this id. An unknown id is
+        returned as it is. Raise NotFound for an unknown name."""
+        some_id = as_uuid(name)
+        query: LiteralString = f"""select coalesce(
+            (select id from public.{self.kind}s
+             where org_id = %(org)s and lower(name) = lower(%(name)s) and deleted_at is null),
+            (select {self.kind}_id from public.{self.kind}_versions where id = %(id)s), %(id)s)"""
+        found = await value_of(conn, query, {"org": org_id, "name": name, "id": some_id})
+        if found is None:
+            raise NotFound(f"There is no {self.kind} with the name {name!r}.")
+        return found
 
     async def get_any(self, conn: Connection, some_id: UUID) -> Versioned:
         """Return the version with this id, or the latest version of the item with this id. Raise NotFound."""

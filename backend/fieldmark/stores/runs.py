@@ -275,6 +275,7 @@ class RunFilter:
     assignee_id: UUID | None = None
     everyone: bool = False
     is_root: bool | None = None
+    changed_since: datetime | None = None
 
     def conditions(self, status: str | None) -> list[LiteralString]:
         """Return the conditions for runs `r` of the user and for the filters that are set, with parameters named after
@@ -304,6 +305,9 @@ class RunFilter:
             "r.parent_run_id is null": self.is_root or None,
             "r.created_at >= %(since)s": self.since,
             "r.created_at < %(until)s": self.until,
+            """(coalesce(r.finished_at, r.started_at, r.created_at) >= %(changed_since)s or r.id in (
+                select run_id from public.changes where org_id = %(org)s and created_at >= %(changed_since)s))
+            """: self.changed_since,
         }
         visible: LiteralString = f"(r.created_by = %(user)s {_OR_DECIDED if waiting else ''})"
         return ["r.org_id = %(org)s", *([] if self.everyone else [visible]), *active_conditions(optional)]

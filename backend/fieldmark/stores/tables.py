@@ -154,6 +154,8 @@ class TableRow:
     extraction_id: Annotated[UUID | None, Field(description="null: a document of a stack that has not been read yet.")]
     document_id: UUID
     filename: str
+    external_id: Annotated[str | None, Field(description="The caller's own key of the document.")]
+    metadata: Annotated[dict[str, Any], Field(description="The caller's own data about the document.")]
     created_at: Annotated[datetime, Field(description="When the document was uploaded.")]
     status: Annotated[
         RowStatus,
@@ -312,7 +314,8 @@ async def load_rows(
     else:
         about_row, stack_rows = SQL(_ABOUT_STACK_ROW), SQL(_STACK_ROWS).format(parameters.add(table.stack_id, "uuid"))
     statement = SQL(
-        """select r.id as extraction_id, d.id as document_id, d.filename, d.created_at, r.version,
+        """select r.id as extraction_id, d.id as document_id, d.filename, d.external_id, d.metadata, d.created_at,
+             r.version,
              r.reviewed_by is not null and open.review_count = 0 as is_reviewed, r.indexes,
              coalesce(cells.cells, '{{}}') as cells, r.status as extraction_status, open.review_count,
              coalesce(r.review_count, 0) as document_review_count, {about_row}

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -177,14 +178,10 @@ class Verbs:
 
     async def rows(self, table: str, **query: Any) -> Rows:
         """Return all rows of the table of a schema or stack, by its name or id. `query`: such as `filter`, `sort`."""
-        for kind in ("schemas", "stacks"):
-            found = await self.request("GET", f"/api/{kind}", name=table)
-            if found["items"]:
-                table = found["items"][0]["id"]
-                break
+        path = f"/api/tables/{quote(table, safe='')}/rows"
         items: list[dict[str, Any]] = []
         while True:
-            page = await self.request("GET", f"/api/tables/{table}/rows", limit=500, offset=len(items), **query)
+            page = await self.request("GET", path, limit=500, offset=len(items), **query)
             items += page["items"]
             if len(items) >= page["total"] or not page["items"]:
                 return Rows([column["path"] for column in page["columns"]], items)

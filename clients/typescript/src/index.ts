@@ -8,7 +8,7 @@ import {
 } from './following.js';
 import { createClient, createConfig, type Client } from './generated/client/index.js';
 import {
-  decideCall, getDocument, getExtraction, getResult, getRun, listDocuments, listRows, listSchemas, listStacks,
+  decideCall, getDocument, getExtraction, getResult, getRun, listDocuments, listRows,
   readChanges, setFields, startAsk, startCorrect, startExtract, uploadDocument,
 } from './generated/sdk.gen.js';
 import type {
@@ -213,7 +213,7 @@ export class Fieldmark {
 
   /** Return all rows of the table of a schema or stack, by its name or id. `query`: such as `filter` and `sort`. */
   async rows(table: string, query: Omit<NonNullable<ListRowsData['query']>, 'limit' | 'offset'> = {}): Promise<Row[]> {
-    const path = { table_id: await this.#tableId(table) };
+    const path = { table_id: table };
     const rows: Row[] = [];
     for (;;) {
       const { data } = await listRows({ ...this.call, path, query: { ...query, limit: 500, offset: rows.length } });
@@ -243,14 +243,6 @@ export class Fieldmark {
 
   async #start(answer: Promise<{ data: unknown }>): Promise<RunAccepted> {
     return (await answer).data as RunAccepted; // because of `wait: false`
-  }
-
-  async #tableId(name: string): Promise<string> {
-    for (const list of [listSchemas, listStacks]) {
-      const { data } = await list({ ...this.call, query: { name } });
-      if (data.items[0] !== undefined) return data.items[0].id;
-    }
-    return name;
   }
 
   async #stream(id: string, after: number, deltas: boolean, signal?: AbortSignal): Promise<ReadableStream<Uint8Array>> {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Literal
 from uuid import UUID
@@ -14,7 +15,8 @@ from fieldmark.domain.answers import AnyAnswer, SecondReading, parse_answer, par
 from fieldmark.domain.events import TokensUsed
 from fieldmark.domain.statuses import RunError, RunStatus
 from fieldmark.runs.lifecycle.decisions import WaitingCall, pending_calls
-from fieldmark.stores import runs, usage
+from fieldmark.stores import documents, runs, usage
+from fieldmark.stores.documents import OwnData
 from fieldmark.stores.runs import RunRow
 from fieldmark.stores.threads import TurnRow
 
@@ -47,6 +49,8 @@ class Run(BaseModel):
     created_by: UUID = Field(description="The person or key that started it, or took it over.")
     model: str | None = Field(description="The model that was requested. null: the service's default.")
     document_id: UUID | None
+    external_id: str | None = Field(description="The caller's own key of the document.")
+    metadata: dict[str, JsonValue] = Field(description="The caller's own data about the document.")
     extraction_id: UUID | None
     thread_id: UUID | None
     stack_id: UUID | None
@@ -112,7 +116,11 @@ async def to_runs(conn: Connection, rows: Sequence[RunRow]) -> list[Run]:
     waiting = {row.id: row.agent for row in rows if row.status is RunStatus.AWAITING_APPROVAL}
     calls = await pending_calls(conn, waiting)
     refusals = await runs.approval_refusal_reason(conn, list(calls))
-    return [_to_run(row, calls.get(row.id), behind.get(row.id), refusals.get(row.id)) for row in rows]
+    own = await documents.own_data(conn, [row.document_id for row in rows])
+    return [
+        _to_run(row, calls.get(row.id), behind.get(row.id), refusals.get(row.id), own.get(row.document_id, OwnData()))
+        for row in rows
+    ]
 
 
 async def to_turns(conn: Connection, rows: Sequence[TurnRow]) -> list[Turn]:
@@ -142,11 +150,12 @@ def _to_turn(row: TurnRow, texts: Sequence[str], call: WaitingCall | None) -> Tu
     )
 
 
-def _to_run(row: RunRow, call: WaitingCall | None, behind: UUID | None, refusal: str | None) -> Run:
+def _to_run(row: RunRow, call: WaitingCall | None, behind: UUID | None, refusal: str | None, own: OwnData) -> Run:
     shown = {name: getattr(row, name) for name in Run.model_fields if hasattr(row, name)}
     return Run.model_validate(
         {
             **shown,
+            **asdict(own),
             "attempt": row.fencing_token,
             "waits_for": call,
             "decision_refusal": refusal or None,

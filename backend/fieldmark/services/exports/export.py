@@ -88,7 +88,10 @@ async def export(
 
 
 def _as_json(extraction: Mapping[str, Any], document: DocumentRow) -> bytes:
-    about = {name: getattr(document, name) for name in ("id", "filename", "media_type", "page_count")}
+    about = {
+        name: getattr(document, name)
+        for name in ("id", "filename", "external_id", "metadata", "media_type", "page_count")
+    }
     whole = {**extraction, "document": about}
     text = json.dumps(whole, ensure_ascii=False, indent=2, default=_plain)
     return (text + "\n").encode("utf-8", "replace")

@@ -31,11 +31,17 @@ from fieldmark.stores.tables import TableRow
 
 TableFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
-_ABOUT: Final = ("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted")
+_ABOUT: Final = (
+    *("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted"),
+    *("external_id", "metadata"),
+)
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
 stack failed, or which document it duplicates. `to_review` is the number of fields of the row that a person has to look
 at, also outside the columns. `accepted` has the columns in which a person accepted what needed
 review, such as `total: missing`."""
+
+_IDS: Final = 3
+"""How many columns of an XLSX file are after the fields: the caller's own key and data, and the document's id."""
 
 _MAX_LINKS: Final = 65_000
 """Links of a sheet. Excel repairs a file with more than 65,530 by removing them; the cells after these are formulas,
@@ -106,7 +112,7 @@ class _XlsxWriter:
 
         self._columns, self._service_url = columns, service_url.rstrip("/")
         self._has_items = any("[]" in column.path for column in columns)
-        self._about = len(self._id_last(_ABOUT)) - 1  # columns before the fields
+        self._about = len(self._id_last(_ABOUT)) - _IDS  # columns before the fields
         self._book = Workbook(write_only=True)
         self._rows, self._links = 0, 0
         titles: set[str] = set()
@@ -127,11 +133,13 @@ class _XlsxWriter:
             about: list[Any] = [xlsx_cell(self._locations, value) for value in line[:start]]
             values = [
                 xlsx_day(self._values, value) if cell and cell["kind"] == "day" else xlsx_cell(self._values, value)
-                for cell, value in zip(cells, line[start:-1], strict=True)
+                for cell, value in zip(cells, line[start:-_IDS], strict=True)
             ]
-            self._values.append([*(xlsx_cell(self._values, value) for value in line[:start]), *values, line[-1]])
+            first, last = ([xlsx_cell(self._values, value) for value in part] for part in (line[:start], line[-_IDS:]))
+            self._values.append([*first, *values, *last])
             locations = [cell and self._location(row, cell) for cell in cells]
-            self._locations.append([*about, *locations, line[-1]])
+            last = [xlsx_cell(self._locations, value) for value in line[-_IDS:]]
+            self._locations.append([*about, *locations, *last])
             self._rows += 1
 
     def finish(self) -> bytes:
@@ -139,7 +147,7 @@ class _XlsxWriter:
 
         if not self._rows:
             self._begin([], [])
-        last = get_column_letter(self._about + len(self._columns) + 1)
+        last = get_column_letter(self._about + len(self._columns) + _IDS)
         for sheet in (self._values, self._locations):
             sheet.auto_filter.ref = f"A1:{last}{self._rows + 1}"
         out = io.BytesIO()
@@ -147,9 +155,10 @@ class _XlsxWriter:
         return out.getvalue()
 
     def _id_last(self, values: Sequence[JsonValue]) -> list[JsonValue]:
-        """Return the values of a row, which begin with those of `_ABOUT`, with the id at the end."""
-        document_id, filename, item, *others = values
-        return [filename, *([item] if self._has_items else []), *others, document_id]
+        """Return the values of a row, which begin with those of `_ABOUT`, with the ids at the end."""
+        document_id, filename, item, *others = values[: len(_ABOUT)]
+        about, own = others[:-2], others[-2:]
+        return [filename, *([item] if self._has_items else []), *about, *values[len(_ABOUT) :], *own, document_id]
 
     def _begin(self, rows: Sequence[TableRow], lines: Sequence[Sequence[JsonValue]]) -> None:
         """Write the headers, with the widths of the columns by these rows. Widths cannot be set later."""
@@ -158,7 +167,7 @@ class _XlsxWriter:
         for row, line in zip(rows, lines, strict=True):
             cells = [row.cells.get(column.path) for column in self._columns]
             texts = [cell and _location_text(cell) for cell in cells]
-            locations.append([*line[: self._about], *texts, line[-1]])
+            locations.append([*line[: self._about], *texts, *line[-_IDS:]])
         for sheet, shown in ((self._values, lines), (self._locations, locations)):
             sheet.freeze_panes = "B2"
             set_widths(sheet, names, shown)
@@ -279,14 +288,17 @@ def _values(row: TableRow, columns: Sequence[Column]) -> list[JsonValue]:
         for column, cell in zip(columns, cells, strict=True)
         if cell and cell["status"] == FieldStatus.ACCEPTED and cell["reason"]
     ]
+    metadata = json.dumps(row.metadata, ensure_ascii=False) if row.metadata else None
     about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed, row.review_count]
-    about.append("; ".join(accepted) or None)
+    about += ["; ".join(accepted) or None, row.external_id, metadata]
     return [*about, *(cell and cell["value"] for cell in cells)]
 
 
 def _as_json(row: TableRow) -> dict[str, Any]:
     return {
         "document_id": row.document_id,
+        "external_id": row.external_id,
+        "metadata": row.metadata,
         "filename": row.filename,
         "row": row.path,
         "status": row.status,
