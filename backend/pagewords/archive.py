@@ -6,7 +6,7 @@ import io
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, TypeAlias
@@ -56,17 +56,20 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
                 raise Unsupported(
                     "The document's XML declares entities, which is not allowed. Save it again as DOCX or XLSX."
                 )
-    return _with_usual_namespaces(archive) if is_strict else archive
+    if not is_strict:
+        return archive
+    usual = partial(_STRICT_NAMESPACE.sub, rb"http://schemas.openxmlformats.org/\1/2006/\2")
+    return rewritten(archive, {one.filename: usual for one in members if one.filename.endswith((".xml", ".rels"))})
 
 
-def _with_usual_namespaces(archive: zipfile.ZipFile) -> zipfile.ZipFile:
+def rewritten(archive: zipfile.ZipFile, changes: Mapping[str, Callable[[bytes], bytes]]) -> zipfile.ZipFile:
+    """Return a copy of an archive with the contents of these parts changed."""
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as written:
         for member in archive.infolist():
             content = archive.read(member)
-            if member.filename.endswith((".xml", ".rels")):
-                content = _STRICT_NAMESPACE.sub(rb"http://schemas.openxmlformats.org/\1/2006/\2", content)
-            written.writestr(member.filename, content)
+            change = changes.get(member.filename)
+            written.writestr(member.filename, content if change is None else change(content))
     return zipfile.ZipFile(copy)
 
 

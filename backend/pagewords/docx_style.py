@@ -41,9 +41,11 @@ class DocxStyles:
         self._normal: str | None = None
         self.default = TextStyle()
         for style in root.iter(f"{_W}style") if root is not None else ():
-            self._styles[style.get(f"{_W}styleId")] = style
+            if (name := style.get(f"{_W}styleId")) is None:
+                continue  # nothing can refer to it
+            self._styles[name] = style
             if style.get(f"{_W}type") == "paragraph" and style.get(f"{_W}default") in ("1", "true", "on"):
-                self._normal = style.get(f"{_W}styleId")
+                self._normal = name
         defaults = root.find(f"{_W}docDefaults/{_W}rPrDefault/{_W}rPr") if root is not None else None
         self.default = _with_run_properties(defaults, self.default)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from openpyxl import load_workbook
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.utils import column_index_from_string, range_boundaries
 
-from pagewords.archive import etree, open_archive, parse_xml, picture_files, related_parts
+from pagewords.archive import etree, open_archive, parse_xml, picture_files, related_parts, rewritten
 from pagewords.charts import drawing_lines, paragraphs
 from pagewords.docx_style import MIN_FONT_POINTS
 from pagewords.number_format import contains_value, format_value, stored_text
@@ -21,9 +22,11 @@ from pagewords.pictures import Picture, points
 from pagewords.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_COMPATIBLE = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_STYLES = "xl/styles.xml"
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 _ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 # A header consists of codes (font, size, colour, section, field) and text.
@@ -39,8 +42,13 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     evaluated.
     """
     archive = open_archive(data, limits)
-    source: Any = archive.fp
-    book = load_workbook(source, read_only=True, data_only=True, keep_links=False, rich_text=True)
+    if _STYLES in archive.namelist() and b"AlternateContent" in archive.read(_STYLES):
+        archive = _with_few_styles(archive)
+    try:
+        book = _open_book(archive)
+    except (TypeError, ValueError, LookupError, AttributeError):
+        archive = _with_few_styles(archive)
+        book = _open_book(archive)
     parts: list[Part] = []
     hidden: list[str] = []
     for sheet in book.worksheets:
@@ -89,6 +97,39 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     if hidden and parts:
         parts[-1].hidden += hidden
     return parts
+
+
+def _open_book(archive: zipfile.ZipFile) -> Any:
+    source: Any = archive.fp
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about styles, and parts that are not read
+        return load_workbook(source, read_only=True, data_only=True, keep_links=False, rich_text=True)
+
+
+def _with_few_styles(archive: zipfile.ZipFile) -> zipfile.ZipFile:
+    """Return a copy of a workbook with only the styles that are needed: number formats and fonts of cells. openpyxl
+    refuses styles and attributes that it does not know, which Excel ignores, and miscounts alternative fonts."""
+
+    def with_few_styles(content: bytes) -> bytes:
+        root = parse_xml(content)
+        for choice in root.findall(f".//{_COMPATIBLE}AlternateContent"):
+            for fallback in choice.iterfind(f"{_COMPATIBLE}Fallback/*"):
+                choice.addprevious(fallback)
+            choice.getparent().remove(choice)
+        for part in list(root):
+            if etree.QName(part).localname not in ("numFmts", "fonts", "cellXfs"):
+                root.remove(part)
+        for node in root.iterfind(f"{_S}fonts/{_S}font"):
+            for item in list(node):
+                if etree.QName(item).localname not in ("strike", "sz", "vertAlign"):
+                    node.remove(item)
+        for node in root.iterfind(f"{_S}cellXfs/{_S}xf"):
+            needed = {name: node.get(name) for name in ("numFmtId", "fontId") if node.get(name)}
+            node.clear()
+            node.attrib.update(needed)
+        return etree.tostring(root)
+
+    return rewritten(archive, {_STYLES: with_few_styles})
 
 
 def _plain_text(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
@@ -188,7 +229,6 @@ class _SheetVisibility:
         path = sheet._worksheet_path.lstrip("/")
         self.headers: list[str] = []
         self.footers: list[str] = []
-        hide_all = False
         merged: list[tuple[int, int, int, int]] = []
         with archive.open(path) as source:
             number_of_row = 0
@@ -214,14 +254,12 @@ class _SheetVisibility:
                 if node.tag == f"{_S}row":
                     number = node.get("r", "")
                     number_of_row = int(number) if number.isdigit() else number_of_row + 1
-                    is_shown = node.get("hidden") in (None, "0", "false") and not _is_zero(node.get("ht"))
-                    if not is_shown or (hide_all and node.get("hidden") is None):
+                    # `zeroHeight` of the sheet hides only rows that the file does not list.
+                    if node.get("hidden") not in (None, "0", "false") or _is_zero(node.get("ht")):
                         self._hidden_rows.add(number_of_row)
                 elif node.tag == f"{_S}mergeCell":
                     left, top, right, bottom = range_boundaries(node.get("ref", ""))
                     merged.append((top or 1, left or 1, bottom or 1, right or 1))
-                elif node.tag == f"{_S}sheetFormatPr":
-                    hide_all = node.get("zeroHeight") in ("1", "true")
                 elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
                     self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
         self._merged = sorted(merged, reverse=True)

@@ -29,6 +29,12 @@ def make_docx(body: str) -> bytes:
     return make_zip({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()})
 
 
+def saved(book: openpyxl.Workbook) -> bytes:
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
 def test_docx_is_read_in_order_with_tables_headers_and_pages() -> None:
     document = docx.Document()
     document.sections[0].header.paragraphs[0].text = "Acme Ltd"
@@ -146,9 +152,7 @@ def test_cells_have_shown_and_stored_values_without_struck_out_text() -> None:
     sheet["A3"] = CellRichText(
         "100", TextBlock(raised, "1"), TextBlock(old, " 120"), TextBlock(tiny, " secret"), " EUR"
     )
-    out = io.BytesIO()
-    book.save(out)
-    (part,) = xlsx_parts(out.getvalue(), Limits())
+    (part,) = xlsx_parts(saved(book), Limits())
     shown = "A1: 19% [0.19]   B1: 00004711 [4711]   C1: 1,234.50 EUR   D1: 12/3/24 [2024-03-12]"
     assert (part[1:], part.struck, part.hidden) == ([shown, "B2: 49", "A3: 100¹ EUR"], ["99", "120"], ["secret"])
 
@@ -338,6 +342,13 @@ def test_docx_hidden_text_is_left_out_and_counted(hidden: str, shown: str) -> No
         assert ([line for line in part if line], part.hidden) == (lines, left_out)
 
 
+def test_docx_style_without_an_id_is_the_style_of_nothing() -> None:
+    body = f"<w:document {W}><w:body><w:p><w:r><w:t>Total</w:t></w:r></w:p></w:body></w:document>"
+    tiny = f'<w:styles {W}><w:style><w:name w:val="Empty cell"/><w:rPr><w:sz w:val="2"/></w:rPr></w:style></w:styles>'
+    (part,) = docx_parts(make_zip({"word/document.xml": body.encode(), "word/styles.xml": tiny.encode()}), Limits())
+    assert (list(part), part.hidden) == (["Total"], [])
+
+
 def test_hidden_cells_are_left_out_and_counted() -> None:
     book = openpyxl.Workbook()
     sheet = book.active
@@ -355,14 +366,50 @@ def test_hidden_cells_are_left_out_and_counted() -> None:
         sheet[cell].number_format = "0;;0"
     sheet["A6"].font, sheet["B6"].font = Font(sz=1), Font(sz=6)
     sheet["A7"].font = Font(color="FFFFFFFF")
-    out = io.BytesIO()
-    book.save(out)
-    (part,) = xlsx_parts(out.getvalue(), Limits())
+    (part,) = xlsx_parts(saved(book), Limits())
     seen = {item.split(": ")[0] for line in part[1:] for item in line.split("   ")}
     unseen = {f"{column}{row}" for column in "ABCD" for row in (2, 3)} | {f"C{row}" for row in range(1, 8)}
     unseen |= {"A4", "D4", "B5", "A6"}
     assert seen == {f"{column}{row}" for column in "ABCD" for row in range(1, 8)} - unseen
     assert sorted(part.hidden) == sorted((unseen - {"B5"}) | {"-5"})
+
+
+def test_only_rows_that_a_sheet_does_not_list_are_hidden_by_default() -> None:
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    for row in range(1, 4):
+        sheet.cell(row, 1, f"row{row}")
+    sheet.row_dimensions[2].hidden = True
+    sheet.sheet_format.zeroHeight = True  # of the unused rows below, as people hide them
+    (part,) = xlsx_parts(saved(book), Limits())
+    assert (part[1:], part.hidden) == (["A1: row1", "A3: row3"], ["row2"])
+
+
+@pytest.mark.parametrize(
+    ("found", "written"),
+    [
+        ('<cellStyle name="[^"]*"', "<cellStyle"),
+        ("<xf ", '<xf someProgram="1" '),
+        ("<cellStyleXfs.*</cellStyleXfs>", ""),
+        (
+            "(<font>.*?</font>)",
+            r'<mc:AlternateContent xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
+            r'<mc:Choice Requires="hs">\1</mc:Choice><mc:Fallback>\1</mc:Fallback></mc:AlternateContent>',
+        ),
+    ],
+    ids=["a style without a name", "an unknown attribute", "no styles to refer to", "alternative fonts"],
+)
+def test_workbook_with_styles_that_openpyxl_refuses_keeps_its_formats(found: str, written: str) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    sheet["A1"], sheet["B1"], sheet["C1"] = datetime.date(2024, 3, 12), 0.19, "12.50"
+    sheet["B1"].number_format = "0%"
+    sheet["C1"].font = Font(strike=True)
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    changed = re.sub(found, written, parts["xl/styles.xml"].decode(), flags=re.DOTALL)
+    (part,) = xlsx_parts(make_zip(parts | {"xl/styles.xml": changed.encode()}), Limits())
+    assert (part[1:], part.struck) == (["A1: 2024-03-12   B1: 19% [0.19]"], ["12.50"])
 
 
 def test_only_formulas_without_values_give_a_warning() -> None:
