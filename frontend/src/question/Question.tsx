@@ -140,7 +140,7 @@ export function Question(props: QuestionProps) {
             <Kbd onPrimary={index === 0}>{String(index + 1)}</Kbd>
             <span className="font-medium wrap-anywhere">{answerText(answer, field)}</span>
             <span className={cn('min-w-0 flex-1 text-xs', index > 0 && 'text-muted-foreground')}>
-              {answerReason(answer)}
+              {answerReason(answer, answerText(answer, field))}
             </span>
             {index === 0 && <Kbd onPrimary>↵</Kbd>}
           </button>

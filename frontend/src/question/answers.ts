@@ -71,9 +71,11 @@ export function answerText(answer: CandidateAnswer, field: FieldRow): string {
   return displayValue(answer.value, leaf?.field, answer.data.quote ?? leaf?.evidence?.quote) || t('fields.nothing');
 }
 
-export function answerReason({ code, data, page }: CandidateAnswer): string {
+/** `text`: the value as shown. What is printed like it needs no words. */
+export function answerReason({ code, data, page }: CandidateAnswer, text: string): string {
   const shown = Object.fromEntries(Object.entries(data).map(([name, value]) => [name, visibleText(value)]));
-  if ((code === 'near' || code === 'label') && (shown.label ?? '') === '') return t('common.pageFirst', { page });
+  const isPlain = code === 'printed' ? shown.quote === text : code === 'near' || code === 'label';
+  if (isPlain && page !== null && (shown.label ?? '') === '') return t('common.pageFirst', { page });
   const reason = t(`inbox.answers.${code}`, { ...shown, of: pathLabel(data.of ?? '') });
   return shown.only === undefined ? reason : t('inbox.answers.only', { reason, rows: shown.only });
 }

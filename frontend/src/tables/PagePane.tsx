@@ -3,7 +3,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { ChevronDown, ChevronUp, Maximize2, X } from 'lucide-react';
-import { type KeyboardEvent, type PointerEvent, type Ref, useImperativeHandle, useMemo, useRef } from 'react';
+import { type KeyboardEvent, type PointerEvent, useEffect, useMemo, useRef } from 'react';
 import type { Box, Evidence, ReadRow, RecordRow } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Kbd } from '../components/ui/Kbd';
@@ -52,19 +52,14 @@ export const pane = persisted<{ isOpen: boolean | null; width: number }>('fieldm
   };
 });
 
-/** What the table may do with the pane. */
-export interface PaneHandle {
-  /** Give the focus to the first answer, or to the pane. */
-  focus: () => void;
-}
-
 interface Props {
-  ref: Ref<PaneHandle>;
   row: RecordRow;
   column: GridColumn | undefined;
   /** Why the value is unusual. */
   outlier: string | undefined;
   canWrite: boolean;
+  /** Increases with each request to focus the first answer. */
+  focuses: number;
   decisions: Decisions;
   onDecided: (row: ReadRow, column: GridColumn, saved: Promise<boolean>) => void;
   onConfirm: (row: ReadRow, column: GridColumn) => void;
@@ -80,21 +75,13 @@ interface Props {
 }
 
 export function PagePane(props: Props) {
-  const { ref, row, column, onMove, onClose, onLeave, onOpen } = props;
+  const { row, column, onMove, onClose, onLeave, onOpen } = props;
   const { width } = usePersisted(pane);
-  const element = useRef<HTMLElement>(null);
-  useImperativeHandle(ref, () => ({
-    focus: () => {
-      const first = element.current?.querySelector<HTMLElement>('[data-question] button:not(:disabled)');
-      (first ?? element.current)?.focus();
-    },
-  }));
   useShortcut(NEXT, () => onMove(1));
   useShortcut(PREVIOUS, () => onMove(-1));
   const cell = column === undefined ? undefined : row.cells[column.path];
   return (
     <aside
-      ref={element}
       data-pane
       aria-label={t('tables.pane')}
       tabIndex={-1}
@@ -209,6 +196,8 @@ function Value(props: Props & { row: ReadRow }) {
   const marks = useMemo(() => withAnswers(marksByPage(fields), isAsked ? answers : []), [fields, answers, isAsked]);
   const { page, box, chosen } = questionPlace(isAsked ? answers : [], field, fields);
   const problem = column === undefined ? rowProblem(row) : undefined;
+  const isReady = stored !== undefined && !isLoading;
+  const question = useFocusedAnswer(props.focuses, isReady, `${row.extraction_id} ${path}`);
   if (extraction.isError) return <ErrorNotice error={extraction.error} />;
   const text = cell === undefined || column === undefined ? '' : displayCell(cell, column);
   const evidence = field?.kind === 'leaf' ? (field.evidence as Evidence | undefined) : undefined;
@@ -216,8 +205,8 @@ function Value(props: Props & { row: ReadRow }) {
   const isDecided = cell?.status === 'confirmed' || cell?.status === 'accepted';
   return (
     <>
-      <div className="max-h-[60%] shrink-0 overflow-y-auto" data-question>
-        {stored === undefined || isLoading ? (
+      <div className="max-h-[60%] shrink-0 overflow-y-auto" ref={question}>
+        {!isReady ? (
           <Loading lines={2} />
         ) : isAsked ? (
           <div className="p-3">
@@ -286,6 +275,22 @@ function Value(props: Props & { row: ReadRow }) {
       <Page documentId={row.document_id} page={page} box={box} chosen={chosen} marks={marks} of={path} />
     </>
   );
+}
+
+/** Focus the first answer when asked to, and that of each question that follows while the focus is in the pane. */
+function useFocusedAnswer(focuses: number, isReady: boolean, question: string) {
+  const element = useRef<HTMLDivElement>(null);
+  const state = useRef<{ focuses: number; is: 'asked' | 'here' | 'away' }>({ focuses, is: 'away' });
+  useEffect(() => {
+    if (state.current.focuses !== focuses) state.current = { focuses, is: 'asked' };
+    if (!isReady || state.current.is === 'away') return;
+    const [now, pane] = [document.activeElement, element.current?.closest<HTMLElement>('[data-pane]')];
+    const isAway = state.current.is === 'here' && now !== document.body && pane?.contains(now) !== true;
+    state.current = { focuses, is: isAway ? 'away' : 'here' };
+    const first = element.current?.querySelector<HTMLElement>('section:first-of-type button:not(:disabled)');
+    if (!isAway) (first ?? pane)?.focus({ preventScroll: true });
+  }, [focuses, isReady, question]);
+  return element;
 }
 
 /** A click on a word of the page fills in the cell. */

@@ -38,7 +38,7 @@ import {
 import { rememberSearch } from '../records/gridPosition';
 import { groupKey } from './groupLines';
 import { RowList } from './RowList';
-import { PagePane, type PaneHandle, pane } from './PagePane';
+import { PagePane, pane } from './PagePane';
 import { readAgain } from './readAgain';
 import { SelectionBar } from './SelectionBar';
 import {
@@ -88,7 +88,8 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const navigate = useNavigate();
   const canWrite = useCanWrite();
   const grid = useRef<GridHandle>(null);
-  const beside = useRef<PaneHandle>(null);
+  const [focuses, setFocuses] = useState(0);
+  const focusAnswer = () => setFocuses((before) => before + 1);
   const focus = () => grid.current?.focus();
   const [shown, setShown] = useState({ from: 0, to: PAGE / 2 });
   const onRange = useCallback((from: number, to: number) => setShown({ from, to }), []);
@@ -179,13 +180,13 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     if (next === null) toast(t('tables.noneLeft'));
     else grid.current?.show(next);
     // The focus follows the question, and is not lost with the answered one.
-    if (wasBeside) setTimeout(() => (next === null ? focus() : beside.current?.focus()), 250);
+    if (wasBeside) (next === null ? focus : focusAnswer)();
   }
   /** Go to the first value that needs a look, with the question beside it. */
   const review = (only?: string) => {
     showPane(true);
     setClosed(new Set());
-    void goToNext({ row: -1, column: 0 }, 1, only).then(() => setTimeout(() => beside.current?.focus(), 300));
+    void goToNext({ row: -1, column: 0 }, 1, only).then(focusAnswer);
   };
   useShortcut(REVIEW, () => review());
   useShortcut(UNDO, edits.undo, edits.canUndo);
@@ -412,7 +413,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
                 isPaneOpen={isPaneOpen}
                 onActive={setActive}
                 onPane={showPane}
-                onAnswer={() => beside.current?.focus()}
+                onAnswer={focusAnswer}
                 onMenu={({ path }) => setMenu(path)}
                 onRange={onRange}
                 onSort={(path) => onView((before) => nextSort(before, path))}
@@ -440,7 +441,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
           </div>
           {isPaneOpen && shownRow !== undefined && (
             <PagePane
-              ref={beside}
+              focuses={focuses}
               row={shownRow}
               column={asked}
               outlier={asked && rows.marksAt(active.row)?.outliers.get(shownRow.cells[asked.path]?.path ?? '')}
