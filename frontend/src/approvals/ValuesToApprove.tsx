@@ -158,7 +158,7 @@ function ValueRow({ tool, value, documentId, isSelected, onSelect, text, onEdit,
   return (
     <div
       className={cn(
-        'grid min-h-12 grid-cols-[minmax(0,5rem)_minmax(0,8rem)_minmax(0,1fr)_auto] items-center gap-3 border-b border-l-2 border-line border-l-transparent px-4 py-1.5 @max-md:grid-cols-[minmax(0,1fr)_auto] @max-md:gap-y-1',
+        'grid min-h-12 grid-cols-[minmax(0,6.5rem)_minmax(0,8rem)_minmax(0,1fr)_auto] items-center gap-3 border-b border-l-2 border-line border-l-transparent px-4 py-1.5 @max-md:grid-cols-[minmax(0,1fr)_auto] @max-md:gap-y-1',
         isSelected && 'border-l-primary bg-accent',
       )}
       onClick={onSelect}>

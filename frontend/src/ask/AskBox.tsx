@@ -28,9 +28,10 @@ interface Props {
   onFilters: (filters: AskFilters) => void;
   onAsked: (threadId: string) => Promise<void>;
   onFind: (words: string) => void;
+  className?: string | undefined;
 }
 
-export function AskBox({ threadId, filters, question, suggestions, onFilters, onAsked, onFind }: Props) {
+export function AskBox({ threadId, filters, question, suggestions, onFilters, onAsked, onFind, className }: Props) {
   const [message, setMessage] = useState(question ?? '');
   const canWrite = useCanWrite();
   // Idempotency key: a retry or a second click asks the same question once.
@@ -63,6 +64,7 @@ export function AskBox({ threadId, filters, question, suggestions, onFilters, on
   const words = message.trim();
   return (
     <MessageBox
+      className={className}
       label={t('ask.question')}
       placeholder={t(threadId === undefined ? 'ask.placeholder' : 'ask.followUp')}
       send={t('ask.send')}
@@ -75,7 +77,9 @@ export function AskBox({ threadId, filters, question, suggestions, onFilters, on
       above={
         canWrite &&
         suggestions.length > 0 && (
-          <ul className="flex gap-2 overflow-x-auto pb-0.5 [scrollbar-width:none]" aria-label={t('ask.suggestions')}>
+          <ul
+            className="flex gap-2 max-sm:overflow-x-auto max-sm:[scrollbar-width:none] sm:flex-wrap"
+            aria-label={t('ask.suggestions')}>
             {suggestions.map((one) => (
               <li key={one}>
                 <button

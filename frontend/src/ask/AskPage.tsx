@@ -47,6 +47,7 @@ export function AskPage() {
         params.thread === thread ? { ...filtersOf(params), ...(next !== undefined && { thread: next }) } : params,
       { replace: false },
     );
+  const isEmpty = thread === undefined && find === undefined;
   return (
     <div className="relative flex h-full min-h-0 bg-background">
       <ThreadList
@@ -67,18 +68,17 @@ export function AskPage() {
           <Button kind="quiet" size="lg" icon={List} label={t('ask.threads')} onClick={() => showList(true)} />
           <Button kind="quiet" size="lg" icon={Plus} label={t('ask.new')} onClick={() => open({})} />
         </div>
-        <div className="grid min-h-0 flex-1 grid-cols-[minmax(0,1fr)]">
+        <div className={cn('grid min-h-0 grid-cols-[minmax(0,1fr)]', isEmpty ? 'max-sm:flex-1 sm:mt-auto' : 'flex-1')}>
           {find !== undefined ? (
             <Passages words={find} filters={filtersOf(view)} onShow={show} />
           ) : thread === undefined ? (
-            <div className="self-center">
-              <EmptyState icon={CircleHelp} title={t('ask.title')} text={t('ask.hint')} />
-            </div>
+            <EmptyState icon={CircleHelp} title={t('ask.title')} text={t('ask.hint')} />
           ) : (
             <Conversation key={thread} threadId={thread} areTitles onShow={show} />
           )}
         </div>
         <AskBox
+          className={isEmpty ? 'sm:mb-auto' : undefined}
           question={question ?? find}
           key={`${thread ?? ''} ${find ?? ''}`}
           threadId={thread}

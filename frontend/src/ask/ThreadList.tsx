@@ -37,6 +37,7 @@ export function ThreadList({ threads, chosen, onOpen, onNew, onGone, className }
         <h1 className="text-lg font-semibold">{t('areas.ask')}</h1>
         <Button kind="quiet" icon={Plus} label={t('ask.new')} onClick={onNew} />
       </div>
+      {threads.length === 0 && <p className="p-4 text-muted-foreground">{t('ask.none')}</p>}
       <ul className="min-h-0 flex-1 overflow-y-auto p-2">
         {threads.map((one) => (
           <li

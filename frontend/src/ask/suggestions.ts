@@ -2,7 +2,7 @@
 
 import type { KnownField } from '../api/types';
 import { pathLabel } from '../fields/labels';
-import { t } from '../shared/i18n';
+import { language, t } from '../shared/i18n';
 
 const MAX = 4;
 /** A field whose values repeat so often on average makes groups. */
@@ -33,7 +33,7 @@ export function suggestedQuestions(fields: readonly KnownField[], asked: readonl
   return questions.filter((one) => !asked.includes(one)).slice(0, MAX);
 }
 
-/** "Net amount" inside a sentence is "net amount"; "VAT" stays. */
+/** "Net amount" inside a sentence is "net amount"; "VAT" stays, and so does each noun in German. */
 function lowerFirst(label: string): string {
-  return /^.[A-Z]/.test(label) ? label : label.charAt(0).toLocaleLowerCase() + label.slice(1);
+  return language() === 'de' || /^.[A-Z]/.test(label) ? label : label.charAt(0).toLocaleLowerCase() + label.slice(1);
 }

@@ -3,6 +3,7 @@
 import type { ComponentProps, KeyboardEvent, ReactNode, Ref } from 'react';
 import { ArrowUp } from 'lucide-react';
 import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
 import { Form } from '../components/ui/Form';
 import { ErrorNotice } from '../components/ui/Notice';
 
@@ -24,6 +25,7 @@ interface Props {
   above?: ReactNode;
   /** Beside the button. */
   children?: ReactNode;
+  className?: string | undefined;
   textarea?: ComponentProps<'textarea'> & { ref?: Ref<HTMLTextAreaElement> };
 }
 
@@ -40,13 +42,16 @@ export function MessageBox({
   onKey,
   above,
   children,
+  className,
   textarea,
 }: Props) {
   const trySend = () => {
     if (value.trim() !== '' && !isPending && blocked === undefined) onSend();
   };
   return (
-    <Form className="mx-auto grid w-full max-w-[48rem] grid-cols-[minmax(0,1fr)] gap-2 p-4 pt-2" onSubmit={trySend}>
+    <Form
+      className={cn('mx-auto grid w-full max-w-[48rem] grid-cols-[minmax(0,1fr)] gap-2 p-4 pt-2', className)}
+      onSubmit={trySend}>
       {error != null && <ErrorNotice error={error} />}
       {blocked !== undefined && <p role="status">{blocked}</p>}
       {above}

@@ -38,7 +38,9 @@ export function DocumentHead({ document, extraction, open, isRunning, children }
           {t('document.needYou', { count: open })}
         </StatusPill>
       ) : (
-        <StageBadge document={{ ...document, to_review: 0 }} />
+        <span className="max-sm:hidden">
+          <StageBadge document={{ ...document, to_review: 0 }} />
+        </span>
       )}
       {extraction !== undefined && (
         <span className="text-xs whitespace-nowrap text-muted-foreground max-xl:hidden">

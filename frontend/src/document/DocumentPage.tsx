@@ -1,7 +1,7 @@
 /** One document: its pages, and beside them what needs a person, its fields, unmapped text, chat or activity. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { getRouteApi, Link } from '@tanstack/react-router';
+import { getRouteApi, Link, useNavigate } from '@tanstack/react-router';
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { ApiError } from '../api/client';
 import type { Box, Extraction } from '../api/types';
@@ -69,6 +69,7 @@ export function DocumentPage() {
 }
 
 function OneDocument({ documentId }: { documentId: string }) {
+  const navigate = useNavigate();
   const search = documentRoute.useSearch();
   const updateSearch = useUpdateSearch<DocumentView>();
   const queries = useQueryClient();
@@ -234,7 +235,7 @@ function OneDocument({ documentId }: { documentId: string }) {
         )}
       </DocumentHead>
       {status !== 'ready' ? (
-        <NotReady document={document.data} />
+        <NotReady document={document.data} onDeleted={() => void navigate({ to: '/documents' })} />
       ) : (
         <PageAndPanel
           documentId={documentId}

@@ -82,7 +82,7 @@ export function DocumentsPage() {
         <SortMenu filter={filter} update={update} />
         {canWrite && (
           <Button icon={Upload} onClick={chooseFiles}>
-            {t('documents.upload')}
+            <span className="max-lg:sr-only max-sm:not-sr-only">{t('documents.upload')}</span>
           </Button>
         )}
       </div>
@@ -154,7 +154,7 @@ interface ListProps {
 
 function List({ documents, filter, canWrite, choice, more }: ListProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const personName = useStable(usePersonName());
+  const personName = usePersonName();
   const key = JSON.stringify(filter);
   const [opened] = useState(key);
   const [offset] = useState(() => (key === JSON.stringify(listPosition.filter) ? listPosition.offset : 0));
@@ -249,13 +249,6 @@ const COLUMNS = [
   ['added', 'max-lg:hidden'],
 ] as const;
 
-/** A function that stays the same, and calls the newest. */
-function useStable(call: (id: string) => string): (id: string) => string {
-  const latest = useRef(call);
-  latest.current = call;
-  return useCallback((id) => latest.current(id), []);
-}
-
 interface TotalsProps {
   totals: { count: number; pages: number; bytes: number } | undefined;
   isNarrowed: boolean;
@@ -311,7 +304,7 @@ function NameSearch({ filter, update }: ControlProps) {
         type="search"
         aria-label={t('documents.searchByName')}
         placeholder={t('documents.searchByName')}
-        className="min-h-7! w-48! pl-7! max-sm:w-full!"
+        className="min-h-7! w-48! pl-7! max-lg:w-36! max-sm:w-full!"
         value={name}
         onValueChange={setName}
       />

@@ -1,4 +1,4 @@
-/** What the organisation stores of the most that it may: all of it in the settings, and a warning from 80 % on. */
+/** What the organisation stores, of the most that it may. Documents warn from 80 % on. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { api } from '../api/client';
@@ -20,7 +20,9 @@ interface Use {
   max: number | null;
 }
 
-function useStorage(): Use[] {
+export const storageFormats = { documents: formatNumber, bytes: formatBytes };
+
+export function useStorage(): Use[] {
   const { data } = useQuery(storageQuery);
   if (data === undefined) return [];
   return [
@@ -29,41 +31,17 @@ function useStorage(): Use[] {
   ];
 }
 
-function textOf({ kind, used, max }: Use): string {
-  const format = kind === 'bytes' ? formatBytes : formatNumber;
-  if (max === null) return t(`settings.storage.${kind}`, { amount: format(used) });
-  return t(`settings.storage.${kind}Of`, { amount: format(used), limit: format(max) });
-}
-
-export function StorageUse() {
-  return (
-    <>
-      {useStorage().map((use) => (
-        <div key={use.kind}>
-          <p>{textOf(use)}</p>
-          {use.max !== null && use.max > 0 && (
-            <meter
-              className="w-full"
-              min={0}
-              max={use.max}
-              high={use.max * WARNED_FROM}
-              value={use.used}
-              aria-label={t(`settings.storage.${use.kind}Meter`)}
-            />
-          )}
-        </div>
-      ))}
-    </>
-  );
-}
-
 export function StorageWarning() {
   const near = useStorage().filter(({ used, max }) => max !== null && used >= max * WARNED_FROM);
   if (near.length === 0) return null;
+  const texts = near.map(({ kind, used, max }) => {
+    const format = storageFormats[kind];
+    return t(`settings.storage.${kind}Of`, { amount: format(used), limit: format(max ?? 0) });
+  });
   return (
     <Notice kind="unsure">
       <p>
-        {near.map(textOf).join(' · ')}. {t('settings.storage.hint')}
+        {texts.join(' · ')}. {t('settings.storage.hint')}
       </p>
     </Notice>
   );

@@ -22,11 +22,11 @@ import { useChange } from '../shared/useChange';
 const DAYS = 90;
 const DAY_MS = 86_400_000;
 
-export function BuildCards() {
+export function BuildCards({ title }: { title: string }) {
   return (
     <section aria-labelledby="build" className="grid gap-4">
       <h2 id="build" className="text-lg font-semibold">
-        {t('home.build.title')}
+        {title}
       </h2>
       <div className="grid gap-4 lg:grid-cols-2 xl:grid-cols-3">
         <SamplesCard />

@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { meQuery } from '../session/config';
+import { tablesQuery } from '../records/tableQueries';
 import { useCanWrite } from '../session/role';
 import { formatLongDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -16,6 +17,8 @@ const homeRoute = getRouteApi('/home');
 export function HomePage() {
   const view = homeRoute.useSearch();
   const canWrite = useCanWrite();
+  // Nothing was read into a table yet: how to begin comes first.
+  const isNew = useQuery(tablesQuery).data?.length === 0;
   return (
     <div className="min-h-full bg-background">
       <div className="mx-auto grid max-w-[87.5rem] gap-7 p-4 sm:p-6">
@@ -25,9 +28,10 @@ export function HomePage() {
           </h1>
           <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
         </div>
+        {isNew && canWrite && <BuildCards title={t('home.build.start')} />}
         <TodayCards />
         <PeriodSection period={periodOf(view)} />
-        {canWrite && <BuildCards />}
+        {!isNew && canWrite && <BuildCards title={t('home.build.title')} />}
       </div>
     </div>
   );

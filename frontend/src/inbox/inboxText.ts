@@ -28,7 +28,8 @@ export function itemTitle(item: InboxItem): string {
 
 function questionTitle({ path, reason, text }: InboxItem): string {
   if (path === null) return t('inbox.incomplete');
-  const about = { field: pathLabel(path), value: displayValue(text ?? '') };
+  const isAmount = text !== null && /^-?\d+\.\d+$/.test(text);
+  const about = { field: pathLabel(path), value: displayValue(isAmount ? Number(text) : (text ?? '')) };
   switch (reason) {
     case 'missing':
     case 'ambiguous_date':

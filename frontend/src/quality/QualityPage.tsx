@@ -48,7 +48,7 @@ export function QualityPage() {
   }
   if (data === undefined) return <Loading />;
   return (
-    <div className="grid h-full grid-rows-[auto_minmax(0,1fr)] bg-background max-xl:min-h-full max-xl:h-auto max-xl:grid-rows-none">
+    <div className="grid h-full grid-rows-[auto_minmax(0,1fr)] bg-background max-xl:min-h-full max-xl:h-auto max-xl:grid-rows-[auto_1fr]">
       <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-border px-4 py-2">
         <h1 className="truncate text-lg font-semibold">{visibleText(data.name)}</h1>
         <TableViews schemaId={schemaId} tableId={data.stack_id ?? schemaId} />

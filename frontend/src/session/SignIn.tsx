@@ -52,7 +52,8 @@ function TokenForm() {
     // Without this question a link could sign people into its sender's account, with all that they upload there.
     return (
       <div className="grid gap-3">
-        <p>{t('signIn.linkedUser', { user: subjectOf(linked) ?? '' })}</p>
+        <p>{t('signIn.linkedUser')}</p>
+        <p className="text-xs text-muted-foreground">{t('signIn.account', { user: subjectOf(linked) ?? '' })}</p>
         <Button kind="main" size="md" onClick={() => session.signIn(linked)}>
           {t('signIn.submit')}
         </Button>

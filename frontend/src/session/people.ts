@@ -1,6 +1,7 @@
 /** Names of the people in an organisation. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
+import { useCallback } from 'react';
 import { api } from '../api/client';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -39,10 +40,14 @@ export function nameOfEmail(email: string): string {
  * `isAlone`: the name is no part of a phrase such as "by you". */
 export function usePersonName(isAlone = false): (userId: string) => string {
   const me = useQuery(meQuery);
+  const own = me.data?.user_id;
   const members = useMembers();
-  return (userId) => {
-    if (userId === me.data?.user_id) return t(isAlone ? 'people.youAlone' : 'people.you');
-    const email = members.find((one) => one.user_id === userId)?.email;
-    return email == null ? t('people.user', { id: userId.slice(0, 8) }) : nameOfEmail(email);
-  };
+  return useCallback(
+    (userId) => {
+      if (userId === own) return t(isAlone ? 'people.youAlone' : 'people.you');
+      const email = members.find((one) => one.user_id === userId)?.email;
+      return email == null ? t('people.user', { id: userId.slice(0, 8) }) : nameOfEmail(email);
+    },
+    [own, members, isAlone],
+  );
 }

@@ -19,9 +19,8 @@ import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
 import { PARTS, type Part, type SettingsView } from './settingsView';
 import { Sources } from './Sources';
-import { Months, Spending } from './Spending';
-import { StorageUse } from '../documents/StorageUse';
 import { UploadRules } from './UploadRules';
+import { Usage } from './Usage';
 import { Webhooks } from './Webhooks';
 
 type PageProps = { organisation: Organisation; isOwner: boolean };
@@ -58,17 +57,7 @@ export function SettingsPage() {
               </div>
             </Card>
           )}
-          {part === 'usage' && (
-            <>
-              <Card>
-                <div className="grid gap-4 sm:grid-cols-3">
-                  <StorageUse />
-                  <Spending />
-                </div>
-              </Card>
-              <Months />
-            </>
-          )}
+          {part === 'usage' && <Usage />}
           {props.isOwner && part === 'sources' && <Sources />}
           {props.isOwner && part === 'webhooks' && <Webhooks />}
         </section>

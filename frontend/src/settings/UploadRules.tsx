@@ -35,9 +35,15 @@ export function UploadRules({ organisation, isOwner }: { organisation: Organisat
   return (
     <>
       <p className="text-muted-foreground">{t('settings.rules.hint')}</p>
-      <ol className="grid gap-2">
+      {listed.data?.items.length === 0 && (
+        <p className="rounded-md border border-dashed border-border p-4 text-center">{t('settings.rules.none')}</p>
+      )}
+      <ol className="rounded-md border border-border empty:hidden">
         {rules.map((rule, index) => (
-          <li key={JSON.stringify(rule)} className="flex items-center gap-2">
+          <li
+            key={JSON.stringify(rule)}
+            className="flex min-h-11 items-center gap-2 border-b border-line pr-2 pl-3 last:border-0">
+            <span className="w-6 text-muted-foreground">{index + 1}</span>
             <span className="min-w-0 flex-1 wrap-anywhere">
               {textOf(rule)} → <b className="font-medium">{names.get(targetOf(rule)) ?? t('settings.rules.deleted')}</b>
             </span>
@@ -63,7 +69,12 @@ export function UploadRules({ organisation, isOwner }: { organisation: Organisat
         ))}
       </ol>
       {isOwner && (
-        <NewRule names={names} isSaving={change.isPending} onAdd={(rule) => change.mutate([...rules, rule])} />
+        <section className="grid gap-2" aria-labelledby="new-rule">
+          <h2 id="new-rule" className="text-sm font-semibold">
+            {t('settings.rules.new')}
+          </h2>
+          <NewRule names={names} isSaving={change.isPending} onAdd={(rule) => change.mutate([...rules, rule])} />
+        </section>
       )}
     </>
   );
@@ -82,7 +93,7 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
   const wanted = condition === 'document_type' ? text || TYPES[0] : text.trim();
   return (
     <Form
-      className="flex flex-wrap items-end gap-3"
+      className="flex flex-wrap items-start gap-3"
       onSubmit={() => {
         if (target === null || wanted === '') return;
         const [kind, id] = target.split(':') as ['schema' | 'stack', string];
@@ -100,7 +111,10 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
           }}
         />
       </Field>
-      <Field label={t('settings.rules.value')} className="min-w-40 flex-1">
+      <Field
+        label={t('settings.rules.value')}
+        className="min-w-40 flex-1"
+        hint={condition === 'sender' ? t('settings.rules.senderHint') : undefined}>
         {condition === 'document_type' ? (
           <Select
             value={(text || TYPES[0]) as (typeof TYPES)[number]}
@@ -124,7 +138,7 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
           onChange={setTarget}
         />
       </Field>
-      <Button size="md" type="submit" disabled={isSaving || target === null || wanted === ''}>
+      <Button size="md" type="submit" className="sm:mt-6" disabled={isSaving || target === null || wanted === ''}>
         {t('settings.rules.add')}
       </Button>
     </Form>

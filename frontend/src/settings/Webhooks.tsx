@@ -7,6 +7,7 @@ import { api } from '../api/client';
 import type { ChangeType, Delivery, Webhook } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
+import { Card } from '../components/ui/Card';
 import { Checkbox } from '../components/ui/Checkbox';
 import { ConfirmDialog } from '../components/ui/Confirm';
 import { Dialog } from '../components/ui/Dialog';
@@ -42,7 +43,7 @@ export function Webhooks() {
   const [secret, setSecret] = useState<string | null>(null);
   const [shown, setShown] = useState<Webhook | null>(null);
   return (
-    <>
+    <Card className="grid gap-4">
       <p className="text-muted-foreground">{t('settings.webhooks.hint')}</p>
       {secret === null ? (
         <NewWebhook onMade={setSecret} />
@@ -57,6 +58,7 @@ export function Webhooks() {
       <SettingsTable
         label={t('settings.sections.webhooks')}
         list={listed}
+        empty={<Example />}
         heads={
           <>
             <Th>{t('settings.webhooks.url')}</Th>
@@ -67,7 +69,23 @@ export function Webhooks() {
         row={(one) => <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} onSecret={setSecret} />}
       />
       {shown !== null && <Log webhook={shown} onClose={() => setShown(null)} />}
-    </>
+    </Card>
+  );
+}
+
+const EXAMPLE = `POST https://example.com/fieldmark
+webhook-id: 01997b…
+webhook-signature: v1,K5oZfz…
+
+{"id": "01997b…", "type": "extraction.reviewed", "timestamp": "2026-11-27T08:00:00Z",
+ "data": {"document_id": "…", "extraction_id": "…", "extraction": {"fields": {"total": 10.0}, …}}}`;
+
+function Example() {
+  return (
+    <div className="grid gap-2">
+      <p>{t('settings.webhooks.none')}</p>
+      <pre className="overflow-x-auto rounded-md border border-border bg-canvas p-3 text-xs leading-5">{EXAMPLE}</pre>
+    </div>
   );
 }
 
