@@ -24,8 +24,9 @@ async def test_sign_in_is_required_and_wrong_token_refused(serve, browsing):
         await page.get_by_text(label("errors.unauthenticated")).wait_for()
         # A link does not sign in by itself: the page asks first and names the user.
         await page.goto("about:blank")
-        await page.goto(window.link("/documents", user_id=uuid4()))
-        await page.get_by_text("This link signs you in as user").wait_for()
+        stranger = uuid4()
+        await page.goto(window.link("/documents", user_id=stranger))
+        await page.get_by_text(label("signIn.account", user=stranger)).wait_for()
         assert "eyJ" not in await page.evaluate("JSON.stringify({...localStorage})") + page.url
         await page.get_by_role("button", name="Cancel").click()
         await field.wait_for()

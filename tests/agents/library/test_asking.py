@@ -259,6 +259,7 @@ async def test_count_reports_its_coverage_and_respects_filters(serve, clone):
 
 OFFLINE_QUESTIONS: list[tuple[str, Callable[[dict[str, Any]], Any], Any]] = [
     ("how many invoices are over 1,000?", lambda reply: reply["result"], "2"),
+    ("Summe von Total nach Vendor", lambda reply: reply["answer"].split(". ")[0], "Globex: 2900; Acme: 2000.5"),
     ("sum of totals by vendor", lambda reply: reply["answer"].split(". ")[0], "Globex: 2900; Acme: 2000.5"),
     (
         "sum of total by year of issued on",

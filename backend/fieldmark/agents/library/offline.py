@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import reduce
 from itertools import product
 from typing import Final
 
@@ -43,6 +44,14 @@ _STEM: Final = 4
 _MOST_CHARACTERS: Final = 300
 _OPS: Final = {"sum": "sum", "total": "sum", "average": "avg", "highest": "max", "lowest": "min"}
 _SIGNS: Final = {"over": ">", "above": ">", "more than": ">", "under": "<", "below": "<", "less than": "<"}
+_ENGLISH: Final = {
+    "summe von ": "sum of ",
+    "durchschnitt von ": "average ",
+    "was ist der höchste wert von ": "highest ",
+    " nach monat von ": " by month of ",
+    " nach ": " by ",
+}
+"""The questions that the German web UI suggests."""
 _PATHS: Final = {"total": ("total", "amount_due"), "vendor": ("vendor.name", "vendor")}
 """Paths that a word can mean, the most likely first."""
 _KIND: Final = r"(?:the |all |our |my )*(?P<{}>invoice|receipt|contract|order|report|document|file)s?"
@@ -79,7 +88,7 @@ def _answer_by_rules(turn: RuleTurn) -> str:
         _calculation(turn, found[1])
     elif (found := _MARGIN.fullmatch(words[:_MOST_CHARACTERS])) and (expression := _margin(found)):
         _calculation(turn, expression, f"{found['what']} = {found['revenue']} - {found['costs']}")
-    elif found := _FIGURE.fullmatch(words):
+    elif found := _FIGURE.fullmatch(reduce(lambda text, word: text.replace(word, _ENGLISH[word]), _ENGLISH, words)):
         _figure(turn, found)
     elif found := _FIELD.fullmatch(words):
         _field(turn, found["field"], found["name"])
