@@ -1,4 +1,5 @@
-"""The main screens fit in four widths: no page scrolls sideways, no control is cut off, and none covers another.
+"""The main screens fit in four widths and at a zoom of 200 %: no page scrolls sideways, no control is cut off, and none
+covers another.
 
 Boxes are compared instead of pixels, which depend on the fonts of a machine.
 """
@@ -9,12 +10,13 @@ from uuid import UUID
 
 import pytest
 
+from browser.window import playwright
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.full]
 
 NAME = "Invoices of all our branches in November"
-WIDTHS = {1440: 900, 1024: 768, 768: 1024, 390: 844}
+WIDTHS = {1440: 900, 1024: 768, 768: 1024, 720: 450, 390: 844}  # 720: a zoom of 200 %
 SCHEMA = {
     "type": "object",
     "properties": {name: {"type": "number" if name in ("net", "total") else "string"} for name in
@@ -126,7 +128,7 @@ async def addresses(serve, clone):
         )
 
 
-async def test_main_screens_fit_in_four_widths(addresses, browsing):
+async def test_main_screens_fit_in_four_widths_and_at_200_percent(addresses, browsing):
     server, screens = addresses
     async with browsing(server) as window:
         page = window.page
@@ -141,6 +143,9 @@ async def test_main_screens_fit_in_four_widths(addresses, browsing):
                 await page.wait_for_timeout(150)  # what is measured is drawn again
                 if faults := await page.evaluate(FAULTS):
                     found[f"{screen} {width}"] = faults
+                if screen == "document" and width == 720:
+                    await playwright.expect(page.locator("[data-page='1']")).to_be_in_viewport(ratio=0.2)
+                    await playwright.expect(page.get_by_role("treeitem").first).to_be_in_viewport()
         assert found == {}
         # The check finds each of these faults.
         for style, fault in (

@@ -168,6 +168,18 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await done.locator("xpath=..").get_by_role("button", name=label("common.undo")).click()
         await confirmed.nth(4).wait_for(state="detached")
 
+        # One undo takes back one paste.
+        before = await stored()
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("Control+Home")
+        for _ in range(at - 1):
+            await page.keyboard.press("ArrowRight")
+        await page.evaluate("() => navigator.clipboard.writeText('61\\n62\\n63')")
+        await page.keyboard.press("Control+v")
+        await is_stored({"Acme": (61, False), "Delta": (62, False), "Beta": (63, False)})
+        await page.keyboard.press("Control+z")
+        await is_stored(before)
+
         # A proposal is shown first, then accepted or rejected by keys. The grid keeps the focus.
         propose = """insert into public.extraction_proposals
             (org_id, extraction_id, path, name, old, new, confidence_scores, evidence)
@@ -265,6 +277,9 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await shows("Acme.pdf", "Acme.pdf")
         await double_click(grid.get_by_text("6", exact=True), page.get_by_role("tree", name="Fields"))
         assert "field=items%5B1%5D.price" in page.url
+        # The way back leads to the same rows.
+        await page.get_by_role("link", name=label("tables.toTable")).click()
+        await shows("Acme.pdf", "Acme.pdf")
 
 
 async def test_missing_values_are_seen_and_asked_about_before_a_review(serve, browsing, clone):

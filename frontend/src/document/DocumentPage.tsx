@@ -35,7 +35,7 @@ import { MarkReviewed } from './MarkReviewed';
 import { NotReady } from './NotReady';
 import { PageAndPanel } from './PageAndPanel';
 import { questionPlace, useAnswers, withAnswers } from '../question/answers';
-import { OtherResult, ResultSelect } from './ResultSelect';
+import { ResultName, ResultSelect } from './ResultSelect';
 import { Suggestion } from './Suggestion';
 import { schemaFields } from '../fields/schemaFields';
 import { useShownExtraction } from './useShownExtraction';
@@ -251,7 +251,7 @@ function OneDocument({ documentId }: { documentId: string }) {
             label={t('document.details')}
             value={tab}
             onChange={showTab}
-            trailing={<ResultSelect {...results} />}
+            trailing={<ResultName {...results} />}
             tabs={[
               { value: 'fields', label: t('document.fields'), ...(leaves > 0 && { count: leaves }) },
               ...(extraction === undefined
@@ -300,7 +300,7 @@ function OneDocument({ documentId }: { documentId: string }) {
                     </Notice>
                   </div>
                 )}
-                {extraction !== undefined && !run.running && <OtherResult {...results} />}
+                {extraction !== undefined && <ResultSelect {...results} />}
                 {isLoading && <Loading />}
                 {rows.length === 0 && !isLoading && !isRunShown && (
                   <EmptyState title={t('document.noFields')} text={t('document.noFieldsHint')} />

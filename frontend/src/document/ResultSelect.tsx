@@ -28,47 +28,54 @@ function useTableNames(revids: readonly (string | null)[]): (revid: string | nul
   return (revid) => (revid === null ? t('document.noTable') : (names.get(revid) ?? '…'));
 }
 
-export function ResultSelect({ all, shown, current, onChoose }: Props) {
+/** The table and version of the only result, beside the tabs. */
+export function ResultName({ all }: Props) {
   const tableName = useTableNames(all.map((one) => one.schema_revid));
-  const one = all.find(({ id }) => id === shown);
-  if (one === undefined) return null;
-  if (all.length < 2)
-    return one.schema_revid === null ? null : (
-      <span className="max-w-40 shrink-0 truncate pr-4 @max-sm:hidden text-xs text-muted-foreground">
-        {tableName(one.schema_revid)}
-      </span>
-    );
+  const revid = all.length === 1 ? all[0]!.schema_revid : null;
+  if (revid === null) return null;
   return (
-    <Select
-      kind="quiet"
-      className="mr-2 max-w-40 text-xs"
-      label={t('document.extraction')}
-      value={shown}
-      options={all.map(({ id, created_at, status, schema_revid }) => ({
-        value: id,
-        label: tableName(schema_revid),
-        hint: t(id === current ? 'document.currentExtraction' : 'document.extractionOption', {
-          time: formatTime(created_at),
-          status: t(`document.extractionStatuses.${status}`),
-        }),
-      }))}
-      onChange={onChoose}
-    />
+    <span className="max-w-40 shrink-0 truncate pr-4 text-xs text-muted-foreground @max-md:hidden">
+      {tableName(revid)}
+    </span>
   );
 }
 
-/** Below the newest result: the completed one before it. Below an older one: that there is a newer one. */
-export function OtherResult({ all, shown, current, onChoose }: Props) {
+/** Which of several results is shown. Below the newest: the completed one before it. Below an older one: the newest. */
+export function ResultSelect({ all, shown, current, onChoose }: Props) {
+  const tableName = useTableNames(all.map((one) => one.schema_revid));
   const newest = all.findIndex((one) => one.id === current);
   const isNewest = shown === current;
   const other = isNewest ? all.slice(newest + 1).find((one) => one.status === 'completed') : all[newest];
-  if (newest < 0 || other === undefined) return null;
+  if (all.length < 2 || all.every(({ id }) => id !== shown)) return null;
   return (
-    <p className="flex items-center gap-1 px-4 pt-2 text-xs text-muted-foreground">
-      {isNewest ? t('document.previousResult', { time: formatTime(other.created_at) }) : t('document.olderResult')}
-      <Button kind="quiet" onClick={() => onChoose(other.id)}>
-        {t(isNewest ? 'document.openResult' : 'document.openNewest')}
-      </Button>
-    </p>
+    <div className="flex min-w-0 items-center gap-1 px-2 pt-1 text-xs text-muted-foreground">
+      <Select
+        kind="quiet"
+        className="max-w-40 text-xs"
+        label={t('document.extraction')}
+        value={shown}
+        options={all.map(({ id, created_at, status, schema_revid }) => ({
+          value: id,
+          label: tableName(schema_revid),
+          hint: t(id === current ? 'document.currentExtraction' : 'document.extractionOption', {
+            time: formatTime(created_at),
+            status: t(`document.extractionStatuses.${status}`),
+          }),
+        }))}
+        onChange={onChoose}
+      />
+      {newest >= 0 && other !== undefined && (
+        <>
+          <span className="truncate">
+            {isNewest
+              ? t('document.previousResult', { table: tableName(other.schema_revid) })
+              : t('document.olderResult')}
+          </span>
+          <Button kind="quiet" onClick={() => onChoose(other.id)}>
+            {t(isNewest ? 'document.openResult' : 'document.openNewest')}
+          </Button>
+        </>
+      )}
+    </div>
   );
 }
