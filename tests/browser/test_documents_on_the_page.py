@@ -74,6 +74,22 @@ async def test_receipts_become_one_table_in_two_clicks(serve, browsing, tmp_path
         names = sorted(one["filename"] for one in (await server.get("documents"))["items"])
         assert names == ["locked.pdf", "n1.txt", "n2.txt", "r1.txt", "r2.txt", "r3.txt"]
 
+        # One undo takes back one paste.
+        async def has_vendors(*expected: str) -> bool:
+            rows = (await server.get(f"tables/{stack['id']}/rows"))["items"]
+            return sorted(one["cells"]["vendor"]["value"] for one in rows) == sorted(expected)
+
+        read = ("Pennywise Hardware Ltd", "Corner Hardware Ltd", "Lark Hardware Ltd")
+        await until(lambda: has_vendors(*read))
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await page.evaluate("() => navigator.clipboard.writeText('One\\nTwo\\nThree')")
+        grid = page.get_by_role("grid", name="Receipts")
+        await grid.get_by_role("row").nth(1).get_by_text("Hardware Ltd").click()
+        await page.keyboard.press("Control+v")
+        await until(lambda: has_vendors("One", "Two", "Three"))
+        await page.keyboard.press("Control+z")
+        await until(lambda: has_vendors(*read))
+
         # The next receipt belongs to this table: one click.
         panel = await add(page, write_files(tmp_path, r4=RECEIPT.format("Vela", 4)))
         await panel.get_by_text("Receipts").first.wait_for()

@@ -22,14 +22,14 @@ import { useChange } from '../shared/useChange';
 const DAYS = 90;
 const DAY_MS = 86_400_000;
 
-export function BuildCards({ title }: { title: string }) {
+export function BuildCards({ isStart }: { isStart: boolean }) {
   return (
     <section aria-labelledby="build" className="grid gap-4">
       <h2 id="build" className="text-lg font-semibold">
-        {title}
+        {t(isStart ? 'home.build.start' : 'home.build.title')}
       </h2>
       <div className="grid gap-4 lg:grid-cols-2 xl:grid-cols-3">
-        <SamplesCard />
+        <SamplesCard isStart={isStart} />
         <SendCard />
         <PostgresCard />
       </div>
@@ -43,7 +43,7 @@ const SAMPLES = [
   { shop: 'Lark & Sons Taxi Ltd', day: '2026-11-04', total: null },
 ];
 
-function SamplesCard() {
+function SamplesCard({ isStart }: { isStart: boolean }) {
   const navigate = useNavigate();
   const config = useQuery(configQuery);
   const fill = useChange(
@@ -57,7 +57,7 @@ function SamplesCard() {
       title={t('home.build.samples')}
       foot={config.data?.offline_model === true ? t('home.build.samplesOffline') : t('home.build.samplesHint')}
       action={
-        <Button disabled={fill.isPending} onClick={() => fill.mutate()}>
+        <Button kind={isStart ? 'main' : 'plain'} disabled={fill.isPending} onClick={() => fill.mutate()}>
           {t('home.build.fill')}
         </Button>
       }>

@@ -28,10 +28,10 @@ export function HomePage() {
           </h1>
           <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
         </div>
-        {isNew && canWrite && <BuildCards title={t('home.build.start')} />}
+        {isNew && canWrite && <BuildCards isStart />}
         <TodayCards />
         <PeriodSection period={periodOf(view)} />
-        {!isNew && canWrite && <BuildCards title={t('home.build.title')} />}
+        {!isNew && canWrite && <BuildCards isStart={false} />}
       </div>
     </div>
   );
