@@ -73,7 +73,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
 
         await page.goto("about:blank")
         await window.open("/documents")
-        await check_area("home", "/home", page.get_by_role("heading", name=label("home.build.title")))
+        await check_area("home", "/home", page.get_by_role("heading", name=label("home.build.start")))
         await check_area("documents", "/documents", page.get_by_role("link", name="survey.txt"))
         await check_area("an approval", "/inbox", page.get_by_role("button", name="Approve 2"))
         await page.get_by_role("button", name=label("approvals.editValue", field="Total")).click()
@@ -149,6 +149,8 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         wrong["a schema"] = await violations(page, axe)
         second_person = page.get_by_role("switch", name=label("settings.organisation.second_person"))
         await check_area("settings", "/settings?part=approvals", second_person)
+        await check_area("usage", "/settings?part=usage", page.get_by_text(label("settings.usage.spent")))
+        await check_area("webhooks", "/settings?part=webhooks", page.get_by_text(label("settings.webhooks.none")))
         assert {name: elements for name, elements in wrong.items() if elements} == {}
         # Control: axe finds a violation.
         await page.evaluate(

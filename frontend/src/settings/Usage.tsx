@@ -82,8 +82,7 @@ function Months() {
           <tr>
             <Th>{t('settings.usage.month')}</Th>
             <Th className="text-right">{t('runs.columns.tokens')}</Th>
-            <Th className="w-1/3 max-sm:hidden" />
-            <Th className="text-right">{t('runs.columns.cost')}</Th>
+            <Th className="text-right sm:w-1/2">{t('runs.columns.cost')}</Th>
           </tr>
         </thead>
         <tbody>
@@ -95,10 +94,12 @@ function Months() {
                 </Link>
               </Td>
               <Td className="text-right">{formatNumber(tokens)}</Td>
-              <Td className="pl-6 max-sm:hidden">
-                <ShareBar share={most === 0 ? 0 : (cost ?? 0) / most} />
+              <Td className="font-medium">
+                <span className="flex items-center justify-end gap-3">
+                  <ShareBar share={most === 0 ? 0 : (cost ?? 0) / most} className="ml-6 flex-1 max-sm:hidden" />
+                  {cost === null ? t('runs.costUnknown') : formatCost(cost)}
+                </span>
               </Td>
-              <Td className="text-right font-medium">{cost === null ? t('runs.costUnknown') : formatCost(cost)}</Td>
             </Tr>
           ))}
         </tbody>

@@ -84,7 +84,13 @@ function Example() {
   return (
     <div className="grid gap-2">
       <p>{t('settings.webhooks.none')}</p>
-      <pre className="overflow-x-auto rounded-md border border-border bg-canvas p-3 text-xs leading-5">{EXAMPLE}</pre>
+      <pre
+        role="region"
+        aria-label={t('settings.webhooks.event')}
+        tabIndex={0}
+        className="overflow-x-auto rounded-md border border-border bg-canvas p-3 text-xs leading-5">
+        {EXAMPLE}
+      </pre>
     </div>
   );
 }
