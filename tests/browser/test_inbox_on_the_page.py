@@ -22,6 +22,7 @@ from browser.scripts import (
 from browser.window import delayed_response, label, playwright
 from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
+from fieldmark.offline_model.server import OfflineModel
 from fieldmark.testing.script import Script
 
 pytestmark = pytest.mark.anyio
@@ -362,3 +363,41 @@ async def test_approval_leaves_the_other_window_once_it_is_decided(serve, browsi
         await approve[window].click()
         await approve[other].wait_for(state="detached")
         await other.page.get_by_role("heading", name=label("inbox.done")).wait_for()
+
+
+@pytest.mark.story
+async def test_values_of_two_models_are_answers_with_their_boxes(serve, browsing):
+    printed = "Invoice 17\nTotal: 12.50\nAmount due: 21.50\n"
+    schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+    first = Script([[call("extract_fields", {"fields": {"total": 12.5}, "summary": "Done."})]])
+
+    async def second(body):
+        return [call("submit_reading", {"fields": {"total": 21.5}})]
+
+    async with OfflineModel(second) as other:
+        settings = {"second_model": "gpt-6", "second_base_url": other.base_url, "second_auth_token": "token"}
+        async with serve(first, **settings) as server, browsing(server) as window:
+            page = window.page
+            organisation = f"/api/organisations/{server.scope.org_id}"
+            assert (await server.http.patch(organisation, json={"second_reading": "all"})).status_code == 200
+            read = [
+                (await server.extract(await server.upload_text(printed, name), schema=schema))["extraction"]["id"]
+                for name in ("a.txt", "b.txt")
+            ]
+            await window.open("/inbox")
+            # The key 2 takes the value of the second model, the key 1 keeps the first.
+            for key in ("2", "1"):
+                asked = question(page, "Total")
+                await asked.get_by_text(label("fields.why.second_reading")).wait_for()
+                await asked.get_by_role("button", name="12.50").wait_for()
+                await asked.get_by_role("button", name="21.50").wait_for()
+                for number in ("1", "2"):
+                    await page.locator(f"[data-page='1'] [data-path=' answer {number}']").wait_for(state="attached")
+                await page.keyboard.press(key)
+
+                async def is_answered(left: int = int(key) - 1) -> bool:
+                    return len((await server.get("inbox?kind=value"))["items"]) == left
+
+                await until(is_answered)
+            totals = sorted([(await server.extraction(one))["extracted_fields"]["total"] for one in read])
+            assert totals == [12.5, 21.5]
