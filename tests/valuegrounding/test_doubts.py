@@ -115,3 +115,9 @@ def test_doubt_lowers_confidence_and_leaves_the_value_found() -> None:
     sure, doubted = (index.ground(fields)["rows[1].quantity"] for fields in ({"rows": ROWS}, changed(1, quantity=70)))
     assert (doubted.state, doubted.reason) == ("found", None)
     assert 0.5 < doubted.confidence < sure.confidence
+
+
+def test_longer_text_is_less_certain_and_still_above_the_threshold() -> None:
+    text = "one two three four five six seven eight nine ten eleven twelve"
+    found = [document_index(one).ground({"name": one})["name"].confidence for one in ("one", "one two", text)]
+    assert found == [1, 0.998, pytest.approx(0.998**10, abs=1e-4)] and found[-1] > 0.95
