@@ -47,6 +47,8 @@ log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
 MAINTENANCE_SECONDS = 30
+DELETION_SECONDS = 5
+"""Short, since `fieldmark delete organisation` waits for its report."""
 POLL_SECONDS = 15
 """Polling finds the jobs of a process that died. New jobs, free slots and due retries wake a worker immediately."""
 VECTORS_SECONDS = 1
@@ -219,9 +221,13 @@ async def _work(queue: App, runtime: Runtime) -> None:
         if runtime.embedder is not None:
             maker = VectorIndexer(runtime.database, runtime.embedder)
             group.create_task(_repeat(VECTORS_SECONDS, {"vectors": maker.index_all}))
+        group.create_task(_repeat(MAINTENANCE_SECONDS, {"maintenance": lambda: _run_maintenance(runtime)}))
         # One after the other, so that an idle process needs one connection for both.
-        cleared = {"maintenance": lambda: _run_maintenance(runtime), "originals": runtime.documents.delete_originals}
-        group.create_task(_repeat(MAINTENANCE_SECONDS, cleared))
+        deleted = {
+            "organisations": lambda: maintenance.delete_organisations(runtime.database),
+            "originals": runtime.documents.delete_originals,
+        }
+        group.create_task(_repeat(DELETION_SECONDS, deleted))
 
 
 async def _check_changed(runtime: Runtime) -> None:

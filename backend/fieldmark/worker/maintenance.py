@@ -18,23 +18,26 @@ MOST_SECONDS: Final = 10.0
 
 
 async def clear_up(database: Database, settings: Settings) -> None:
-    """Run each task in batches, one transaction each, until nothing is left or its time is up."""
-    for batch in _tasks(settings):
-        until = time.monotonic() + MOST_SECONDS
-        while time.monotonic() < until:
-            async with database.as_service() as conn:
-                # A lost batch is repeated, so commits need not wait for the disk.
-                await conn.execute("set local synchronous_commit = off")
-                if not await batch(conn):
-                    break
+    """Delete expired records, one kind after the other."""
+    if keep := timedelta(days=settings.keep_days):
+        for forget in (retention.delete_old_run_records, retention.delete_old_jobs, retention.delete_old_changes):
+            await _delete_in_batches(database, _deletion_batch(forget, keep))
 
 
-def _tasks(settings: Settings) -> list[_Batch]:
-    keep = timedelta(days=settings.keep_days)
-    forget = (
-        ((retention.delete_old_run_records, retention.delete_old_jobs, retention.delete_old_changes)) if keep else ()
-    )
-    return [*(_deletion_batch(one, keep) for one in forget), retention.clear_organisations]
+async def delete_organisations(database: Database) -> None:
+    """Delete the data of deleted organisations."""
+    await _delete_in_batches(database, retention.clear_organisations)
+
+
+async def _delete_in_batches(database: Database, batch: _Batch) -> None:
+    """Repeat a batch, each time in a transaction of its own, until nothing is left or the time is up."""
+    until = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < until:
+        async with database.as_service() as conn:
+            # A lost batch is repeated, so commits need not wait for the disk.
+            await conn.execute("set local synchronous_commit = off")
+            if not await batch(conn):
+                return
 
 
 def _deletion_batch(forget: Callable[[Connection, timedelta], Awaitable[int]], keep: timedelta) -> _Batch:
