@@ -120,7 +120,7 @@ create policy "owners send it again" on public.webhook_deliveries for update to 
 -- those of others, and none of these organisations. One that is not reported within the lease is sent again, with the same id.
 create function private.lease_deliveries(p_most integer, p_busy uuid[], p_lease interval) returns table (
   id uuid, org_id uuid, url text, secrets text[], change_id uuid, type text, created_at timestamptz, attempts integer,
-  data jsonb)
+  attempted_at timestamptz, data jsonb)
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   with due as (
     select d.id, row_number() over (partition by w.org_id) as place from public.webhooks as w cross join lateral (
@@ -134,7 +134,7 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   )
   select d.id, d.org_id, w.url, array_remove(array[
       w.secret, case when w.previous_secret_until > now() then w.previous_secret end], null),
-    c.id, c.type, c.created_at, d.attempts, private.change_data(c)
+    c.id, c.type, c.created_at, d.attempts, d.attempted_at, private.change_data(c)
   from leased as d join public.webhooks as w on w.id = d.webhook_id join public.changes as c on c.id = d.change_id
 $$;
 

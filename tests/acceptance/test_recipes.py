@@ -53,22 +53,28 @@ async def running(
 
 
 @pytest.mark.long
-async def test_the_slack_notifier_posts_each_review_once(serve, tmp_path):
+async def test_the_slack_notifier_posts_each_new_review_once(serve, tmp_path):
     posted: list[str] = []
+    tries: list[str] = []
 
     class Slack(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
             pass
 
         def do_POST(self) -> None:
-            posted.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["text"])
-            self.send_response(200)
+            tries.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["text"])
+            is_limited = len(tries) == 1
+            self.send_response(429 if is_limited else 200)
+            if is_limited:
+                self.send_header("Retry-After", "0")
+            else:
+                posted.append(tries[-1])
             self.end_headers()
 
     invented = {"fields": {"vendor": "Acme"}, "confidences": {"vendor": 0.9}}
     replies = [[call("extract_fields", invented)], [call("complete_extraction", {})], [text("Done.")]]
     with http_stub(Slack) as slack:
-        async with serve(Script(replies * 2)) as server:
+        async with serve(Script(replies * 3)) as server:
             environment = variables(server, SLACK_WEBHOOK_URL=slack)
 
             async def extract(name: str) -> str:
@@ -77,10 +83,13 @@ async def test_the_slack_notifier_posts_each_review_once(serve, tmp_path):
                 assert answer.json()["extraction"]["review_count"] > 0
                 return document
 
-            first = await extract("a.txt")
+            await extract("before the first start.txt")
+            seen = tmp_path / "seen.txt"
             async with running(block("slack", "python"), tmp_path, **environment):
+                start = await until(lambda: seen.exists() and seen.read_text())
+                first = await extract("a.txt")
                 # (Killed before it has stored its place, it would post the first again.)
-                await until(lambda: len(posted) == 1 and (tmp_path / "seen.txt").exists())
+                await until(lambda: len(posted) == 1 and seen.read_text() not in ("", start))
             second = await extract("b.txt")
             async with running(block("slack", "python"), tmp_path, **environment):  # goes on where it was
                 await until(lambda: len(posted) == 2)

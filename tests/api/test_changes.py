@@ -7,7 +7,8 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,7 +20,7 @@ from members import create_org, new_member
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from extraction_case import sql, until
-from fieldmark.services.webhooks import Sender
+from fieldmark.services.webhooks import Sender, signed_headers
 from fieldmark.stores import changes, webhooks
 from http_stub import http_stub
 
@@ -347,6 +348,20 @@ async def test_a_delivery_of_a_worker_that_died_is_sent_by_another_when_its_leas
             await until(is_delivered)
         ((headers, _),) = receiver.got
         assert headers["webhook-id"] == str(leased.change_id)
+
+
+async def test_a_delivery_is_signed_at_the_databases_time_not_at_that_of_the_workers_clock(serve, receiver, clone):
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        webhook = await create_webhook(server.http, receiver.url)
+        await server.http.post(f"/api/webhooks/{webhook['id']}/test")
+        async with server.runtime.database.as_service() as conn:
+            await changes.publish(conn)
+            (leased,) = await webhooks.lease_due(conn, 9, [], timedelta(seconds=60))
+        (delivery,) = await deliveries(server.http, webhook)
+        assert datetime.fromisoformat(delivery["attempted_at"]) == leased.attempted_at
+        behind = replace(leased, attempted_at=leased.attempted_at - timedelta(minutes=10))
+        for one in (leased, behind):
+            assert signed_headers(one, "{}")["webhook-timestamp"] == str(int(one.attempted_at.timestamp()))
 
 
 async def test_a_replaced_secret_signs_beside_the_new_one_for_a_day(serve, receiver, clone):

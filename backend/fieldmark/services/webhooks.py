@@ -9,7 +9,7 @@ import random
 import secrets
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -43,9 +43,10 @@ def new_secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def signed_headers(delivery: DueDelivery, body: str, now: datetime) -> dict[str, str]:
-    """Return the headers of a request: the id of the change, the time, and a signature by each secret."""
-    message = str(delivery.change_id)
+def signed_headers(delivery: DueDelivery, body: str) -> dict[str, str]:
+    """Return the headers of a request: the id of the change, the time, and a signature by each secret. The time is
+    that of the database: receivers refuse that of a worker whose clock is minutes off."""
+    message, now = str(delivery.change_id), delivery.attempted_at
     signatures = [Webhook(secret).sign(message, now, body) for secret in delivery.secrets]
     return {
         "Content-Type": "application/json",
@@ -110,7 +111,7 @@ class Sender:
         body = json.dumps(
             payload_of(delivery.change_id, delivery.type, delivery.created_at, delivery.data), ensure_ascii=False
         )
-        headers = signed_headers(delivery, body, datetime.now(UTC))
+        headers = signed_headers(delivery, body)
         try:
             async with (
                 asyncio.timeout(SECONDS),

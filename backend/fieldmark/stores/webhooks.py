@@ -94,6 +94,7 @@ class DueDelivery:
     type: str
     created_at: datetime
     attempts: int
+    attempted_at: datetime
     data: dict[str, Any]
 
 
