@@ -84,8 +84,8 @@ CERTAINTIES: Final[Mapping[Doubt, float]] = {
 }
 
 CERTAINTY_OF_WORD: Final = 0.998
-"""Factor for each further word of a text, up to ten: where a long text begins and ends is what is most often wrong. It
-only orders values that are otherwise equally certain."""
+"""Factor for each further word of a text that no label supports, up to ten: where a long text begins and ends is most
+often wrong. It only orders values that are otherwise equally certain."""
 
 AGREEMENT: Final = 0.1
 """The part of a printed value's doubt that is left once a second reading agrees."""
@@ -150,7 +150,7 @@ class Finding:
         if self.state != "found":
             return 0.0
         location = self.location.confidence if self.location else 1.0
-        if self.location and self.location.match in ("exact", "normalised"):
+        if self.location and not self.supports and self.location.match in ("exact", "normalised"):
             location *= CERTAINTY_OF_WORD ** min(len(self.location.quote.split()) - 1, 10)
         return round(location * prod(CERTAINTIES[doubt] for doubt in self.doubts), 4)
 
