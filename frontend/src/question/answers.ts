@@ -89,7 +89,8 @@ export function withAnswers(
   for (const [index, { page, boxes }] of answers.entries()) {
     if (page === null) continue;
     const list = all.get(page) ?? [];
-    for (const box of boxes)
+    // Two readings of the same words are one box: that of the first.
+    for (const box of boxes.filter((one) => !list.some(({ number, box: of }) => number && String(of) === String(one))))
       list.push({ path: answerMark(index), box: box as Box, status: 'unclear', number: index + 1 });
     all.set(page, list);
   }
