@@ -8,12 +8,12 @@ import type { FigureTable } from '../api/types';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Button, buttonClass } from '../components/ui/Button';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
-import { toast } from '../components/ui/Toast';
 import { displayValue } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
 import { formatMonth, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { columnSums, type Figure, type FigureGroup, figureColumns, rowConditions } from './figures';
+import { copyText } from '../shared/copyText';
 
 interface Props {
   figures: readonly FigureTable[];
@@ -122,12 +122,7 @@ function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string 
           </Link>
         )}
         {isTable && (
-          <Button
-            kind="quiet"
-            icon={Copy}
-            onClick={() => {
-              void navigator.clipboard.writeText(asText(figures)).then(() => toast(t('answer.copied')));
-            }}>
+          <Button kind="quiet" icon={Copy} onClick={() => void copyText(asText(figures), t('answer.copied'))}>
             {t('answer.copy')}
           </Button>
         )}

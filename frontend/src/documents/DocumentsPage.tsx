@@ -5,7 +5,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { ArrowDown, ArrowUp, FileText, Filter, Search, Upload, X } from 'lucide-react';
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
-import type { Document, DocumentOrder, ListedDocument } from '../api/types';
+import type { DocumentOrder, ListedDocument } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Checkbox } from '../components/ui/Checkbox';
 import { cn } from '../components/ui/cn';
@@ -30,9 +30,9 @@ import { DocumentBar } from './DocumentBar';
 import { countQuery, documentsQuery, tagsQuery, totalsQuery } from './documentQueries';
 import { DocumentRow, gridClass } from './DocumentRow';
 import { chooseFiles } from './DropTarget';
-import { type DocumentFilter, ORDERS } from './filter';
+import { type DocumentFilter, ORDERS, STAGES } from './filter';
 import { listPosition } from './listPosition';
-import { STAGES } from './StageBadge';
+import { STAGE_SIGNS } from './StageBadge';
 import { Uploads } from './Uploads';
 import { onUploaded } from './uploads';
 import { refresh } from '../api/queryKeys';
@@ -332,10 +332,10 @@ function FilterButton({ filter, update }: ControlProps) {
               value={status ?? 'all'}
               options={[
                 { value: 'all' as const, label: t('documents.allStatuses') },
-                ...(Object.keys(STAGES) as Document['stage'][]).map((stage) => ({
+                ...STAGES.map((stage) => ({
                   value: stage,
                   label: t(`documents.statuses.${stage}`),
-                  icon: STAGES[stage].icon,
+                  icon: STAGE_SIGNS[stage].icon,
                 })),
               ]}
               onChange={(next) =>

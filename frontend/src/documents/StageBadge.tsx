@@ -15,7 +15,7 @@ import type { Document } from '../api/types';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
 import { t } from '../shared/i18n';
 
-export const STAGES: Record<Document['stage'], { tone: Tone; icon: LucideIcon }> = {
+export const STAGE_SIGNS: Record<Document['stage'], { tone: Tone; icon: LucideIcon }> = {
   processing: { tone: 'plain', icon: Clock },
   ready: { tone: 'plain', icon: Circle },
   extracting: { tone: 'plain', icon: LoaderCircle },
@@ -32,7 +32,7 @@ interface Props {
 }
 
 export function StageBadge({ document: { stage, to_review: count, error_code: code } }: Props) {
-  const { tone, icon } = STAGES[stage];
+  const { tone, icon } = STAGE_SIGNS[stage];
   return (
     <StatusPill kind="text" tone={tone === 'ok' ? 'plain' : tone} icon={icon}>
       {stage === 'needs_review' && count > 0

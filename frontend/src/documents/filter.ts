@@ -1,7 +1,6 @@
 /** The filter of the document list. It is part of the address, so that a list can be linked to. */
 
 import type { Document, DocumentOrder } from '../api/types';
-import { STAGES } from './StageBadge';
 
 export interface DocumentFilter {
   name?: string;
@@ -15,6 +14,11 @@ export interface DocumentFilter {
   descending?: boolean;
 }
 
+/** What happens to a document now, or what it needs next. */
+export const STAGES = [
+  ...(['processing', 'ready', 'extracting', 'awaiting_approval', 'proposed'] as const),
+  ...(['needs_review', 'extracted', 'reviewed', 'failed'] as const),
+] satisfies readonly Document['stage'][];
 export const ORDERS = ['added', 'name', 'pages', 'review'] as const satisfies readonly DocumentOrder[];
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -26,7 +30,7 @@ export function parseDocumentFilter(search: Record<string, unknown>): DocumentFi
   const { name, status, tag, since, until, sort, descending } = search;
   return {
     ...(typeof name === 'string' && name !== '' && { name }),
-    ...(typeof status === 'string' && Object.hasOwn(STAGES, status) && { status: status as Document['stage'] }),
+    ...((STAGES as readonly unknown[]).includes(status) && { status: status as Document['stage'] }),
     ...(typeof tag === 'string' && tag !== '' && { tag }),
     ...(isDay(since) && isDay(until) && since <= until && { since, until }),
     ...((ORDERS as readonly unknown[]).includes(sort) && { sort: sort as DocumentOrder }),

@@ -119,10 +119,11 @@ export const lastRunQuery = (documentId: string) =>
     },
   });
 
+/** The schemas of the organisation, also those that an agent suggests. */
 export const schemasQuery = queryOptions({
-  queryKey: ['schemas'],
-  queryFn: async () => (await api.get('/api/schemas', { query: { limit: 200 } })).items,
-  staleTime: 30_000,
+  queryKey: ['schemas', 'names'],
+  queryFn: async ({ signal }) => (await api.get('/api/schemas', { query: { limit: 200 }, signal })).items,
+  staleTime: 0, // it is offered as a choice: others add to it meanwhile
 });
 
 /** The prompts of the organisation, in their latest versions. */

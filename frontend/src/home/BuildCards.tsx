@@ -9,15 +9,15 @@ import { Button } from '../components/ui/Button';
 import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
 import { StatusPill } from '../components/ui/StatusPill';
-import { toast } from '../components/ui/Toast';
 import { configQuery } from '../session/config';
 import { useOrganisation } from '../session/role';
 import { formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { tablesQuery } from '../records/tableQueries';
+import { tablesQuery } from '../records/tablesQuery';
 import { viewQuery } from './overviewQueries';
 import { useChange } from '../shared/useChange';
+import { copyText } from '../shared/copyText';
 
 const DAYS = 90;
 const DAY_MS = 86_400_000;
@@ -110,7 +110,7 @@ function SendCard() {
     },
     (made) => {
       setKey(made);
-      return copy(command(made));
+      return copyText(command(made));
     },
   );
   return (
@@ -122,7 +122,7 @@ function SendCard() {
         <Button
           icon={Copy}
           disabled={create.isPending}
-          onClick={() => (key === null ? create.mutate() : void copy(command(key)))}>
+          onClick={() => (key === null ? create.mutate() : void copyText(command(key)))}>
           {key === null ? t('home.build.copyWithKey') : t('home.build.copy')}
         </Button>
       }>
@@ -150,7 +150,7 @@ function PostgresCard() {
       }
       foot={config.data?.embedded_database === false ? t('home.build.viewHint') : t('home.build.ownHint')}
       action={
-        <Button icon={Copy} onClick={() => void copy(sql)}>
+        <Button icon={Copy} onClick={() => void copyText(sql)}>
           {t('home.build.copy')}
         </Button>
       }>
@@ -206,13 +206,4 @@ function Code({ label, children }: { label: string; children: string }) {
       {children}
     </pre>
   );
-}
-
-async function copy(text: string): Promise<void> {
-  try {
-    await navigator.clipboard.writeText(text);
-    toast(t('home.build.copied'));
-  } catch {
-    toast(t('home.build.notCopied'), { urgent: true });
-  }
 }

@@ -17,12 +17,12 @@ import { cn } from '../components/ui/cn';
 import { Kbd } from '../components/ui/Kbd';
 import { Popover } from '../components/ui/Popover';
 import { Select, type SelectOption } from '../components/ui/Select';
-import { knownFieldsQuery } from '../fields/extractionQueries';
+import { knownFieldsQuery, schemasQuery } from '../fields/extractionQueries';
 import { pathLabel } from '../fields/labels';
 import { useMembers, usePersonName } from '../session/people';
 import { formatNumber, formatShortAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { type InboxCounts, type InboxItem, itemKey, tablesQuery, total } from './inboxQueries';
+import { type InboxCounts, type InboxItem, itemKey, total } from './inboxQueries';
 import { itemTitle } from './inboxText';
 import { type InboxKind, type InboxView, KINDS } from './inboxView';
 
@@ -140,7 +140,7 @@ function ItemIcon({ item }: { item: InboxItem }) {
 type FilterProps = Pick<Props, 'view' | 'onView'>;
 
 function TableFilter({ view, onView }: FilterProps) {
-  const tables = useQuery(tablesQuery);
+  const tables = useQuery(schemasQuery);
   return (
     <Select
       kind="quiet"

@@ -41,13 +41,6 @@ export const inboxCountsQuery = queryOptions({
   refetchInterval: 10_000,
 });
 
-/** Tables that have rows, for the filter. */
-export const tablesQuery = queryOptions({
-  queryKey: ['schemas', 'names'],
-  queryFn: async ({ signal }) => (await api.get('/api/schemas', { query: { limit: 200 }, signal })).items,
-  staleTime: 60_000,
-});
-
 export function total(counts: InboxCounts | undefined): { count: number; is_more: boolean } | undefined {
   if (counts === undefined) return undefined;
   const all = Object.values(counts);

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { visibleText } from '../shared/format';
-import { tablesQuery } from './tableQueries';
+import { tablesQuery } from './tablesQuery';
 
 export interface TableLink {
   id: string;

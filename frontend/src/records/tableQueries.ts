@@ -54,13 +54,6 @@ export interface LoadedPage extends RecordsPage {
   matching?: number;
 }
 
-export const tablesQuery = queryOptions({
-  queryKey: ['records', 'tables'],
-  queryFn: async ({ signal }) => (await api.get('/api/tables', { signal })).items,
-  staleTime: 30_000,
-  refetchInterval: 60_000,
-});
-
 function queryOf({
   list,
   filter,

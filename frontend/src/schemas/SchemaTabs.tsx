@@ -18,7 +18,8 @@ import { t } from '../shared/i18n';
 import type { TableLink } from '../records/tableLinks';
 import { Changes } from './DraftPanel';
 import type { Shape } from './schemaModel';
-import { promptsOfQuery, versionQuery, versionsQuery } from './schemaQueries';
+import { schemaVersionQuery } from '../fields/extractionQueries';
+import { promptsOfQuery, versionsQuery } from './schemaQueries';
 import { refresh } from '../api/queryKeys';
 
 const MAX_CHARACTERS = 20_000;
@@ -140,8 +141,10 @@ export function VersionsTab({ schemaId }: { schemaId: string }) {
 }
 
 function VersionChanges({ revid, before }: { revid: string; before: string | null }) {
-  const after = useQuery(versionQuery(revid)).data?.schema as Shape | undefined;
-  const old = useQuery({ ...versionQuery(before ?? ''), enabled: before !== null }).data?.schema as Shape | undefined;
+  const after = useQuery(schemaVersionQuery(revid)).data?.schema as Shape | undefined;
+  const old = useQuery({ ...schemaVersionQuery(before ?? ''), enabled: before !== null }).data?.schema as
+    | Shape
+    | undefined;
   if (after === undefined || (before !== null && old === undefined)) return null;
   return <Changes before={old ?? {}} after={after} />;
 }

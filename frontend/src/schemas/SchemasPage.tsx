@@ -26,20 +26,14 @@ import { t } from '../shared/i18n';
 import { useTableLinks } from '../records/tableLinks';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { stacksQuery } from '../records/stackQueries';
-import { tablesQuery } from '../records/tableQueries';
+import { tablesQuery } from '../records/tablesQuery';
 import { DraftPanel } from './DraftPanel';
 import { FieldsEditor } from './FieldsEditor';
 import { rowsOf, type Shape } from './schemaModel';
-import {
-  examplesQuery,
-  filledQuery,
-  promptsOfQuery,
-  schemaQuery,
-  schemasListQuery,
-  templatesQuery,
-} from './schemaQueries';
+import { examplesQuery, filledQuery, promptsOfQuery, schemaQuery, templatesQuery } from './schemaQueries';
 import { PromptsTab, UsedTab, VersionsTab } from './SchemaTabs';
 import { refresh } from '../api/queryKeys';
+import { schemasQuery } from '../fields/extractionQueries';
 
 const schemaRoute = getRouteApi('/schemas/$schemaId');
 const EMPTY: Shape = { type: 'object', properties: {} };
@@ -69,7 +63,7 @@ function useUses() {
 }
 
 function Schemas({ schemaId }: { schemaId: string | null }) {
-  const listed = useQuery(schemasListQuery);
+  const listed = useQuery(schemasQuery);
   const canWrite = useCanWrite();
   const uses = useUses();
   const [isCreating, setCreating] = useState(false);
@@ -361,7 +355,7 @@ interface DialogProps {
 }
 
 function MergeDialog({ id, name, uses, onClose }: DialogProps) {
-  const others = (useQuery(schemasListQuery).data ?? []).filter((one) => one.id !== id && !one.proposed);
+  const others = (useQuery(schemasQuery).data ?? []).filter((one) => one.id !== id && !one.proposed);
   const [into, setInto] = useState<string | null>(null);
   const merge = useChange(
     async () => {

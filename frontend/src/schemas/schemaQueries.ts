@@ -10,11 +10,6 @@ const LIMIT = 200;
 const YEAR_MS = 360 * 86_400_000;
 const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
 
-export const schemasListQuery = queryOptions({
-  queryKey: ['schemas', 'names'],
-  queryFn: async ({ signal }) => (await api.get('/api/schemas', { query: { limit: LIMIT }, signal })).items,
-});
-
 /** Schemas for usual documents, to start from. */
 export const templatesQuery = queryOptions({
   queryKey: ['schemas', 'templates'],
@@ -35,13 +30,6 @@ export const versionsQuery = (schemaId: string) =>
       const params = { path: { schema_id: schemaId }, query: { limit: LIMIT } };
       return (await api.get('/api/schemas/{schema_id}/versions', { ...params, signal })).items;
     },
-  });
-
-export const versionQuery = (revid: string) =>
-  queryOptions({
-    queryKey: ['schemas', 'version', revid],
-    queryFn: ({ signal }) => api.get('/api/schema_versions/{schema_revid}', { path: { schema_revid: revid }, signal }),
-    staleTime: Infinity,
   });
 
 export const promptsOfQuery = (schemaId: string) =>

@@ -3,8 +3,8 @@
 import { Copy } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { t } from '../shared/i18n';
-import { toast } from '../components/ui/Toast';
 import { Input } from '../components/ui/Input';
+import { copyText } from '../shared/copyText';
 
 interface Props {
   hint: string;
@@ -47,13 +47,8 @@ export function OneTimeSecret({ hint, label, secret, example, onDone }: Props) {
 }
 
 function CopyButton({ text, label }: { text: string; label: string }) {
-  const copy = () =>
-    navigator.clipboard.writeText(text).then(
-      () => toast(t('settings.keys.copied')),
-      () => toast(t('settings.keys.copyFailed'), { urgent: true }),
-    );
   return (
-    <Button size="md" icon={Copy} onClick={() => void copy()}>
+    <Button size="md" icon={Copy} onClick={() => void copyText(text)}>
       {label}
     </Button>
   );

@@ -13,8 +13,8 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Select } from '../components/ui/Select';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { schemasListQuery } from '../schemas/schemaQueries';
-import { tablesQuery } from '../records/tableQueries';
+import { schemasQuery } from '../fields/extractionQueries';
+import { tablesQuery } from '../records/tablesQuery';
 import { uploadRulesQuery } from './settingsQueries';
 import { useChange } from '../shared/useChange';
 
@@ -148,7 +148,7 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
 /** The names of the schemas and stacks that a document can go to. */
 function useTargets(): Map<Target, string> {
   const stacks = (useQuery(tablesQuery).data ?? []).filter((one) => one.stack_id !== null);
-  const schemas = (useQuery(schemasListQuery).data ?? []).filter((one) => !one.proposed);
+  const schemas = (useQuery(schemasQuery).data ?? []).filter((one) => !one.proposed);
   return new Map<Target, string>([
     ...stacks.map((one) => [`stack:${one.id}`, visibleText(one.name)] as const),
     ...schemas.map((one) => [`schema:${one.id}`, visibleText(one.name)] as const),

@@ -8,7 +8,6 @@ import { DropTarget } from '../documents/DropTarget';
 import { upload } from '../documents/uploads';
 import { useCanWrite } from '../session/role';
 import { identityKey, useSession } from '../session/session';
-import { SignIn } from '../session/SignIn';
 import { t, useLanguage } from '../shared/i18n';
 import { listen } from '../shared/shortcuts/registry';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
@@ -20,6 +19,7 @@ const ShortcutsDialog = lazy(async () => ({
   default: (await import('../shared/shortcuts/ShortcutsDialog')).ShortcutsDialog,
 }));
 const AddFiles = lazy(async () => ({ default: (await import('../documents/AddFiles')).AddFiles }));
+const SignIn = lazy(async () => ({ default: (await import('../session/SignIn')).SignIn }));
 const CommandMenu = lazy(async () => ({ default: (await import('./CommandMenu')).CommandMenu }));
 
 const SHOW_SHORTCUTS = { id: 'global.shortcuts', keys: '?' } as const;
@@ -45,7 +45,12 @@ export function Shell() {
     document.title = area === undefined ? 'Fieldmark' : t('common.pageTitle', { title: t(`areas.${area.area}`) });
   }, [pathname, language]);
 
-  if (!isSignedIn) return <SignIn />;
+  if (!isSignedIn)
+    return (
+      <Suspense>
+        <SignIn />
+      </Suspense>
+    );
   const onSearch = () => setOpened('search');
   const onShowShortcuts = () => setOpened('shortcuts');
   const onFiles = (files: FileList | null) => {

@@ -15,7 +15,7 @@ import { useCanWrite } from '../session/role';
 import { formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { NewTableDialog } from './NewTableDialog';
-import { tablesQuery } from '../records/tableQueries';
+import { tablesQuery } from '../records/tablesQuery';
 
 export function TablesPage() {
   const tables = useQuery(tablesQuery);

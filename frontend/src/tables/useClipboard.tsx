@@ -84,7 +84,7 @@ export function useClipboard({ columns, rows, selection, edits, canWrite, focus 
         navigator.clipboard.writeText(formatTsv(all.map(({ row }) => across.map((column) => textOf(row, column))))),
       )
       .then(() => toast(t('tables.copiedCells', { count: indexes.length * across.length })))
-      .catch(() => toast(t('settings.keys.copyFailed'), { urgent: true }));
+      .catch(() => toast(t('common.notCopied'), { urgent: true }));
   }
 
   /** Write texts into the cells from this one on. */

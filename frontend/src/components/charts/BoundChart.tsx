@@ -1,5 +1,6 @@
 /** A share over weeks with its upper bound, drawn with SVG. The table behind it says the same. */
 
+import { Axes } from './Axes';
 import { axisLines } from './scale';
 
 export interface ChartWeek {
@@ -34,67 +35,51 @@ export function BoundChart({ weeks, marks, formatValue }: Props) {
   const shares = points(weeks.map((one) => one.share));
   const bounds = points(weeks.map((one) => one.bound));
   return (
-    <div aria-hidden="true" className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2 text-2xs text-muted-foreground">
-      <div className="relative my-2 w-11">
-        {lines.map((line) => (
-          <span
-            key={line}
-            className="absolute right-0 translate-y-1/2 whitespace-nowrap"
-            style={{ bottom: `${(line / top) * 100}%` }}>
-            {formatValue(line)}
-          </span>
-        ))}
-      </div>
-      <div className="relative my-2 h-44">
-        {lines.map((line) => (
-          <span
-            key={line}
-            className="absolute inset-x-0 border-t border-line"
-            style={{ bottom: `${(line / top) * 100}%` }}
-          />
-        ))}
-        <svg viewBox="0 0 100 100" preserveAspectRatio="none" className="absolute inset-0 size-full overflow-visible">
-          <polygon points={[...bounds, ...shares.toReversed()].join(' ')} className="fill-primary/10" />
-          <polyline
-            points={bounds.join(' ')}
-            className="fill-none stroke-primary"
-            strokeWidth={1.5}
-            strokeDasharray="3 3"
-            vectorEffect="non-scaling-stroke"
-          />
-          <polyline
-            points={shares.join(' ')}
-            className="fill-none stroke-primary"
-            strokeWidth={2}
-            vectorEffect="non-scaling-stroke"
-          />
-        </svg>
-        {marks.map((one) => (
-          <span
-            key={one.id}
-            className="absolute inset-y-0 border-l border-dashed border-muted-foreground pl-1.5 whitespace-nowrap"
-            style={{ left: `${left(one.at)}%` }}>
-            {one.label}
-          </span>
-        ))}
-        {weeks.map((one, at) => (
-          <span
-            key={one.id}
-            title={one.title}
-            className="absolute size-2.5 -translate-1/2 rounded-full border-2 border-primary bg-background"
-            style={{ left: `${left(at)}%`, top: `${height(one.share)}%` }}
-          />
-        ))}
-      </div>
-      <span />
-      <div className="flex">
-        {weeks.map((one) => (
-          <span key={one.id} className="min-w-0 flex-1 truncate text-center">
-            <span className="block truncate text-foreground">{one.label}</span>
-            {one.note}
-          </span>
-        ))}
-      </div>
-    </div>
+    <Axes
+      lines={lines}
+      formatValue={formatValue}
+      labels={
+        <div className="flex">
+          {weeks.map((one) => (
+            <span key={one.id} className="min-w-0 flex-1 truncate text-center">
+              <span className="block truncate text-foreground">{one.label}</span>
+              {one.note}
+            </span>
+          ))}
+        </div>
+      }>
+      <svg viewBox="0 0 100 100" preserveAspectRatio="none" className="absolute inset-0 size-full overflow-visible">
+        <polygon points={[...bounds, ...shares.toReversed()].join(' ')} className="fill-primary/10" />
+        <polyline
+          points={bounds.join(' ')}
+          className="fill-none stroke-primary"
+          strokeWidth={1.5}
+          strokeDasharray="3 3"
+          vectorEffect="non-scaling-stroke"
+        />
+        <polyline
+          points={shares.join(' ')}
+          className="fill-none stroke-primary"
+          strokeWidth={2}
+          vectorEffect="non-scaling-stroke"
+        />
+      </svg>
+      {marks.map((one) => (
+        <span
+          key={one.id}
+          className="absolute inset-y-0 border-l border-dashed border-muted-foreground pl-1.5 whitespace-nowrap"
+          style={{ left: `${left(one.at)}%` }}>
+          {one.label}
+        </span>
+      ))}
+      {weeks.map((one, at) => (
+        <span
+          key={one.id}
+          title={one.title}
+          className="absolute size-2.5 -translate-1/2 rounded-full border-2 border-primary bg-background"
+          style={{ left: `${left(at)}%`, top: `${height(one.share)}%` }}
+        />
+      ))}
+    </Axes>
   );
 }

@@ -2,6 +2,7 @@
 
 import { Link, type LinkProps } from '@tanstack/react-router';
 import { cn } from '../ui/cn';
+import { Axes } from './Axes';
 import { axisLines, labelled } from './scale';
 
 export interface ChartColumn {
@@ -35,59 +36,43 @@ export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props
     ? columns.slice(Math.max(strong - width, 0), strong + 1)
     : columns.slice(strong, strong + width);
   return (
-    <div aria-hidden="true" className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2 text-2xs text-muted-foreground">
-      <div className="relative my-2 w-11">
-        {lines.map((line) => (
-          <span
-            key={line}
-            className="absolute right-0 translate-y-1/2 whitespace-nowrap"
-            style={{ bottom: `${(line / top) * 100}%` }}>
-            {formatValue(line)}
-          </span>
-        ))}
-      </div>
-      <div className="relative my-2 h-44">
-        {lines.map((line) => (
-          <span
-            key={line}
-            className="absolute inset-x-0 border-t border-line"
-            style={{ bottom: `${(line / top) * 100}%` }}
-          />
-        ))}
-        <div className="absolute inset-0 flex items-end gap-px sm:gap-0.5">
-          {columns.map((one) => (
-            <Column key={one.id} column={one} top={top} />
-          ))}
+    <Axes
+      lines={lines}
+      formatValue={formatValue}
+      labels={
+        <div className="relative h-4">
+          {columns.map(
+            (one, index) =>
+              shown.has(index) && (
+                <span
+                  key={one.id}
+                  className="absolute -translate-x-1/2 whitespace-nowrap"
+                  style={{ left: `${((index + 0.5) / columns.length) * 100}%` }}>
+                  {one.label}
+                </span>
+              ),
+          )}
         </div>
-        {note !== undefined && strong >= 0 && (
-          <span
-            className={cn(
-              'absolute rounded-xs bg-card px-1 font-medium whitespace-nowrap text-foreground',
-              isAtRight && '-translate-x-full',
-            )}
-            style={{
-              left: `${((strong + (isAtRight ? 1 : 0)) / columns.length) * 100}%`,
-              bottom: `${Math.min((Math.max(...beside.map((one) => one.value)) / top) * 100, 90)}%`,
-            }}>
-            {note}
-          </span>
-        )}
+      }>
+      <div className="absolute inset-0 flex items-end gap-px sm:gap-0.5">
+        {columns.map((one) => (
+          <Column key={one.id} column={one} top={top} />
+        ))}
       </div>
-      <span />
-      <div className="relative h-4">
-        {columns.map(
-          (one, index) =>
-            shown.has(index) && (
-              <span
-                key={one.id}
-                className="absolute -translate-x-1/2 whitespace-nowrap"
-                style={{ left: `${((index + 0.5) / columns.length) * 100}%` }}>
-                {one.label}
-              </span>
-            ),
-        )}
-      </div>
-    </div>
+      {note !== undefined && strong >= 0 && (
+        <span
+          className={cn(
+            'absolute rounded-xs bg-card px-1 font-medium whitespace-nowrap text-foreground',
+            isAtRight && '-translate-x-full',
+          )}
+          style={{
+            left: `${((strong + (isAtRight ? 1 : 0)) / columns.length) * 100}%`,
+            bottom: `${Math.min((Math.max(...beside.map((one) => one.value)) / top) * 100, 90)}%`,
+          }}>
+          {note}
+        </span>
+      )}
+    </Axes>
   );
 }
 
