@@ -1,6 +1,6 @@
 /** One question about a field of a document: the page with its boxes, the answers, and the other fields. */
 
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -8,22 +8,22 @@ import { cn } from '../components/ui/cn';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Discussion } from '../document/Discussion';
-import { extractionQuery, problemsQuery, schemaOfQuery } from '../fields/extractionQueries';
+import { extractionQuery } from '../fields/extractionQueries';
 import { FieldState, FieldText } from '../fields/FieldState';
-import { type FieldRow, fieldRows, type Leaf, marksByPage } from '../fields/fieldTree';
+import { type FieldRow, type Leaf, marksByPage } from '../fields/fieldTree';
 import { pathLabel } from '../fields/labels';
 import type { Decisions } from '../fields/useDecisions';
 import { violationText } from '../fields/violationText';
 import { useMarkReviewed } from '../document/MarkReviewed';
 import { answersQuery, questionPlace, useAnswers, withAnswers } from '../question/answers';
 import { Question } from '../question/Question';
-import { schemaFields } from '../fields/schemaFields';
 import { Crop } from '../viewer/Crop';
 import { useCanWrite } from '../session/role';
 import { t } from '../shared/i18n';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import type { InboxItem } from './inboxQueries';
 import { PageAndPanel } from '../document/PageAndPanel';
+import { useStoredFields } from '../question/useStoredFields';
 
 const REVIEWED = { id: 'inbox.reviewed', keys: 'Mod+Enter' } as const;
 const MOST_FIELDS = 200;
@@ -42,17 +42,7 @@ export function QuestionPanel({ item, left, next, decisions, onDecided, onReview
   const id = item.extraction_id ?? '';
   const { path } = item;
   const queries = useQueryClient();
-  const extraction = useQuery(extractionQuery(id));
-  const stored = extraction.data;
-  const schemaOf = useQuery(schemaOfQuery(id));
-  const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
-  const problems = useQuery({ ...problemsQuery(id, stored?.version ?? 0), enabled: stored?.valid === false });
-  const errors = problems.data?.errors;
-  const rows = useMemo(
-    () =>
-      stored === undefined ? [] : fieldRows({ extraction: stored, schema, hasEmpty: true, ...(errors && { errors }) }),
-    [stored, schema, errors],
-  );
+  const { stored, error, schema, errors, rows } = useStoredFields(id, { hasEmpty: true });
   const field = rows.find((one) => one.path === path);
   const { answers, isLoading } = useAnswers(stored, field);
   const marks = useMemo(() => withAnswers(marksByPage(rows), answers), [rows, answers]);
@@ -68,7 +58,7 @@ export function QuestionPanel({ item, left, next, decisions, onDecided, onReview
       .catch(() => undefined);
   }, [queries, next]);
 
-  if (extraction.isError) return <ErrorNotice error={extraction.error} />;
+  if (error !== null) return <ErrorNotice error={error} />;
   return (
     <PageAndPanel
       documentId={item.document_id}

@@ -11,11 +11,9 @@ import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Discussion } from '../document/Discussion';
-import { extractionQuery, problemsQuery, schemaOfQuery } from '../fields/extractionQueries';
-import { fieldRows, marksByPage } from '../fields/fieldTree';
+import { marksByPage } from '../fields/fieldTree';
 import { questionPlace, useAnswers, withAnswers } from '../question/answers';
 import { Question } from '../question/Question';
-import { schemaFields } from '../fields/schemaFields';
 import { PageViewer } from '../viewer/PageViewer';
 import { useWordPicker } from '../viewer/picking';
 import { documentQuery } from '../documents/documentQueries';
@@ -37,6 +35,7 @@ import {
 import { displayCell } from './cellValue';
 import { clamp } from './grid';
 import { cellPath, type GridColumn } from './gridColumns';
+import { useStoredFields } from '../question/useStoredFields';
 
 const [LEAST, MOST, STEP] = [320, 720, 24]; // pixels
 const NEXT = { id: 'table.next', keys: 'j' } as const;
@@ -178,18 +177,7 @@ function Value(props: Props & { row: ReadRow }) {
   const path = column === undefined ? null : (cell?.path ?? cellPath(column.path, row.path));
   // A proposal does not change the version: one that is not shown yet may have come since.
   const isProposed = cell?.reason === 'proposal';
-  const extraction = useQuery({ ...extractionQuery(row.extraction_id), ...(isProposed && { staleTime: 0 }) });
-  const stored = extraction.data;
-  const schemaOf = useQuery(schemaOfQuery(row.extraction_id));
-  const schema = useMemo(() => schemaFields(schemaOf.data ?? {}), [schemaOf.data]);
-  const problems = useQuery({
-    ...problemsQuery(row.extraction_id, stored?.version ?? 0),
-    enabled: stored?.valid === false,
-  });
-  const fields = useMemo(
-    () => (stored === undefined ? [] : fieldRows({ extraction: stored, schema, errors: problems.data?.errors ?? [] })),
-    [stored, schema, problems.data],
-  );
+  const { stored, error, schema, rows: fields } = useStoredFields(row.extraction_id, { isFresh: isProposed });
   const field = fields.find((one) => one.path === path);
   const isAsked = field !== undefined && needsLook(cell);
   const { answers, isLoading } = useAnswers(isAsked ? stored : undefined, isAsked ? field : undefined);
@@ -198,7 +186,7 @@ function Value(props: Props & { row: ReadRow }) {
   const problem = column === undefined ? rowProblem(row) : undefined;
   const isReady = stored !== undefined && !isLoading;
   const question = useFocusedAnswer(props.focuses, isReady, `${row.extraction_id} ${path}`);
-  if (extraction.isError) return <ErrorNotice error={extraction.error} />;
+  if (error !== null) return <ErrorNotice error={error} />;
   const text = cell === undefined || column === undefined ? '' : displayCell(cell, column);
   const evidence = field?.kind === 'leaf' ? (field.evidence as Evidence | undefined) : undefined;
   const Sign = cellIcon(cellStatus(cell));
