@@ -4,6 +4,7 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api } from '../api/client';
 import type { Document } from '../api/types';
 import type { DocumentFilter } from './filter';
+import { DAY_MS } from '../shared/format';
 
 const PAGE = 100;
 
@@ -41,7 +42,7 @@ function conditionsOf(filter: DocumentFilter) {
 }
 
 function dayAfter(day: string): string {
-  return new Date(Date.parse(day) + 86_400_000).toISOString();
+  return new Date(Date.parse(day) + DAY_MS).toISOString();
 }
 
 export const documentQuery = (documentId: string) =>

@@ -11,7 +11,7 @@ import { cn } from '../components/ui/cn';
 import { StatusPill } from '../components/ui/StatusPill';
 import { configQuery } from '../session/config';
 import { useOrganisation } from '../session/role';
-import { formatDay, formatNumber } from '../shared/format';
+import { DAY_MS, isoDay, formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { tablesQuery } from '../records/tablesQuery';
@@ -20,7 +20,6 @@ import { useChange } from '../shared/useChange';
 import { copyText } from '../shared/copyText';
 
 const DAYS = 90;
-const DAY_MS = 86_400_000;
 
 export function BuildCards({ isStart }: { isStart: boolean }) {
   return (
@@ -104,7 +103,7 @@ function SendCard() {
     [['organisation', organisation?.id, 'keys']],
     async () => {
       const expiresAt = new Date(Date.now() + DAYS * DAY_MS).toISOString();
-      const name = t('home.build.keyName', { day: formatDay(new Date().toISOString().slice(0, 10)) });
+      const name = t('home.build.keyName', { day: formatDay(isoDay(Date.now())) });
       const body = { name, scopes: ['documents:add' as const], expires_at: expiresAt };
       return (await api.post('/api/keys', { body })).key;
     },

@@ -10,7 +10,7 @@ import { cn } from '../components/ui/cn';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
 import { Skeleton } from '../components/ui/Skeleton';
-import { formatDuration, formatNumber, formatShortDay, visibleText } from '../shared/format';
+import { DAY_MS, isoDay, formatDuration, formatNumber, formatShortDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { inboxCountsQuery, total } from '../inbox/inboxQueries';
 import { workQuery } from './overviewQueries';
@@ -149,9 +149,7 @@ function DoneCard() {
 
 /** The answers of the last ten days. */
 function TenDays({ done, today }: { done: readonly DoneOnDay[]; today: string }) {
-  const days = Array.from({ length: 10 }, (_, index) =>
-    new Date(Date.parse(today) - (9 - index) * 86_400_000).toISOString().slice(0, 10),
-  );
+  const days = Array.from({ length: 10 }, (_, index) => isoDay(Date.parse(today) - (9 - index) * DAY_MS));
   const counts = days.map((day) => {
     const found = done.find((one) => one.day === day);
     return found === undefined ? 0 : answers(found);

@@ -1,6 +1,6 @@
 /** A week, a month or a quarter, in UTC as the service counts days. It is part of the address. */
 
-import { formatDays, formatMonth, formatQuarter } from '../shared/format';
+import { DAY_MS, isoDay, formatDays, formatMonth, formatQuarter } from '../shared/format';
 
 export const SPANS = ['week', 'month', 'quarter'] as const;
 export type Span = (typeof SPANS)[number];
@@ -18,7 +18,6 @@ export interface Period {
   until: string;
 }
 
-const DAY_MS = 86_400_000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /** Parse the search parameters of an address; drop invalid ones. */
@@ -65,8 +64,4 @@ export function daysOf({ since, until }: Period): string[] {
 export function periodName({ span, since, until }: Period): string {
   if (span === 'week') return formatDays(since, until);
   return span === 'month' ? formatMonth(since) : formatQuarter(since);
-}
-
-function isoDay(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }

@@ -4,6 +4,7 @@ import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api } from '../api/client';
 import type { components } from '../api/description';
 import type { InboxView } from './inboxView';
+import { DAY_MS } from '../shared/format';
 
 export type InboxItem = components['schemas']['InboxItem'];
 export type InboxCounts = components['schemas']['InboxPage']['counts'];
@@ -13,7 +14,7 @@ export const inboxQuery = (view: InboxView, limit = 50) =>
     queryKey: ['inbox', view, limit],
     initialPageParam: null as string | null,
     queryFn: ({ pageParam, signal }) => {
-      const until = view.days === undefined ? undefined : new Date(Date.now() - view.days * 86_400_000).toISOString();
+      const until = view.days === undefined ? undefined : new Date(Date.now() - view.days * DAY_MS).toISOString();
       const query = {
         limit,
         ...(pageParam !== null && { before: pageParam }),

@@ -19,7 +19,7 @@ import { type Period, periodOf } from '../home/period';
 import { PeriodPicker } from '../home/PeriodPicker';
 import { pathLabel } from '../fields/labels';
 import { usePersonName } from '../session/people';
-import { formatNumber, formatShare, formatShortDay, formatTime, visibleText } from '../shared/format';
+import { DAY_MS, formatNumber, formatShare, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
@@ -28,7 +28,7 @@ import { ReviewClaim } from './ReviewClaim';
 import type { QualityView } from './qualityView';
 
 const route = getRouteApi('/quality/$schemaId');
-const WEEK_MS = 7 * 86_400_000;
+const WEEK_MS = 7 * DAY_MS;
 
 export function QualityPage() {
   const { schemaId } = route.useParams();
@@ -228,6 +228,11 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
           {data.columns.map(({ path, title, filled, checks, found }) => {
             const column = { path, title: title === null ? pathLabel(path) : visibleText(title) };
             const part = filled === null || data.documents === 0 ? null : filled / data.documents;
+            const counted = (show: CountedKind, count: number) => (
+              <CountButton show={show} count={count} column={column}>
+                {formatNumber(count)}
+              </CountButton>
+            );
             return (
               <Tr key={path} aria-selected={view.column === path}>
                 <Td className="max-w-40 truncate pl-0" title={path}>
@@ -239,32 +244,16 @@ function Columns({ data, view }: { data: TableQuality; view: QualityView }) {
                     {part === null ? '–' : formatShare(part)}
                   </CountButton>
                 </Td>
-                <Td className="text-right">
-                  <CountButton show="confirmed" count={checks.checked - checks.corrected} column={column}>
-                    {formatNumber(checks.checked - checks.corrected)}
-                  </CountButton>
-                </Td>
-                <Td className="text-right">
-                  <CountButton show="corrected" count={checks.corrected} column={column}>
-                    {formatNumber(checks.corrected)}
-                  </CountButton>
-                </Td>
-                <Td className="text-right">
-                  <CountButton show="found" count={found} column={column}>
-                    {formatNumber(found)}
-                  </CountButton>
-                </Td>
+                <Td className="text-right">{counted('confirmed', checks.checked - checks.corrected)}</Td>
+                <Td className="text-right">{counted('corrected', checks.corrected)}</Td>
+                <Td className="text-right">{counted('found', found)}</Td>
                 <Td className="w-40">
                   {checks.checked > 0 && (
                     <ShareBar share={checks.corrected / checks.checked / most} bound={(checks.at_most ?? 0) / most} />
                   )}
                 </Td>
                 <Td>{checks.at_most === null ? '–' : formatShare(checks.at_most)}</Td>
-                <Td className="pr-0 text-right text-muted-foreground">
-                  <CountButton show="checked" count={checks.checked} column={column}>
-                    {formatNumber(checks.checked)}
-                  </CountButton>
-                </Td>
+                <Td className="pr-0 text-right text-muted-foreground">{counted('checked', checks.checked)}</Td>
               </Tr>
             );
           })}

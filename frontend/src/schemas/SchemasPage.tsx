@@ -6,12 +6,10 @@ import { Braces, Ellipsis, Merge, Pencil, Plus, Trash2 } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { api } from '../api/client';
 import { Button } from '../components/ui/Button';
-import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
-import { Input } from '../components/ui/Input';
 import { Loading } from '../components/ui/Loading';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
@@ -34,6 +32,7 @@ import { examplesQuery, filledQuery, promptsOfQuery, schemaQuery, templatesQuery
 import { PromptsTab, UsedTab, VersionsTab } from './SchemaTabs';
 import { refresh } from '../api/queryKeys';
 import { schemasQuery } from '../fields/extractionQueries';
+import { NameForm } from '../shared/NameForm';
 
 const schemaRoute = getRouteApi('/schemas/$schemaId');
 const EMPTY: Shape = { type: 'object', properties: {} };
@@ -272,31 +271,6 @@ function useChange<Input = void>(
   });
 }
 
-function NameForm({ name, label, error, isPending, onSave, onClose }: NameFormProps) {
-  const [text, setText] = useState(name);
-  const submit = () => {
-    if (text.trim() !== '' && !isPending) onSave(text.trim());
-  };
-  return (
-    <Form className="grid gap-3" onSubmit={submit}>
-      <Field label={t('schemas.name')}>
-        <Input value={text} maxLength={200} autoFocus onValueChange={setText} />
-      </Field>
-      {error !== null && <ErrorNotice error={error} />}
-      <DialogActions label={label} disabled={isPending || text.trim() === ''} onClose={onClose} />
-    </Form>
-  );
-}
-
-interface NameFormProps {
-  name: string;
-  label: string;
-  error: unknown;
-  isPending: boolean;
-  onSave: (name: string) => void;
-  onClose: () => void;
-}
-
 function CreateDialog({ onClose }: { onClose: () => void }) {
   const templates = useQuery(templatesQuery).data ?? [];
   const [chosen, setChosen] = useState('');
@@ -318,9 +292,9 @@ function CreateDialog({ onClose }: { onClose: () => void }) {
       <NameForm
         key={chosen}
         name={chosen === '' ? '' : templateText(chosen)}
+        field={t('schemas.name')}
         label={t('schemas.create')}
-        {...stateOf(create)}
-        onSave={create.mutate}
+        saving={create}
         onClose={onClose}
       />
     </Dialog>
@@ -340,12 +314,10 @@ function RenameDialog({ id, name, onClose }: { id: string; name: string; onClose
   );
   return (
     <Dialog title={t('schemas.rename')} open onClose={onClose}>
-      <NameForm name={name} label={t('common.save')} {...stateOf(rename)} onSave={rename.mutate} onClose={onClose} />
+      <NameForm name={name} field={t('schemas.name')} label={t('common.save')} saving={rename} onClose={onClose} />
     </Dialog>
   );
 }
-
-const stateOf = ({ error, isPending }: { error: unknown; isPending: boolean }) => ({ error, isPending });
 
 interface DialogProps {
   id: string;

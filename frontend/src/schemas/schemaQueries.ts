@@ -5,10 +5,9 @@ import { api } from '../api/client';
 import { startExtraction } from '../api/runs';
 import type { Extraction } from '../api/types';
 import type { Shape } from './schemaModel';
+import { DAY_MS, isoDay } from '../shared/format';
 
 const LIMIT = 200;
-const YEAR_MS = 360 * 86_400_000;
-const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10);
 
 /** Schemas for usual documents, to start from. */
 export const templatesQuery = queryOptions({
@@ -58,7 +57,7 @@ export const filledQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', 'filled', schemaId],
     queryFn: async ({ signal }) => {
-      const query = { since: dayOf(Date.now() - YEAR_MS), until: dayOf(Date.now()) };
+      const query = { since: isoDay(Date.now() - 360 * DAY_MS), until: isoDay(Date.now()) };
       const params = { path: { schema_id: schemaId }, query };
       const quality = await api.get('/api/schemas/{schema_id}/quality', { ...params, signal });
       return { documents: quality.documents, filled: new Map(quality.columns.map((one) => [one.path, one.filled])) };

@@ -7,7 +7,7 @@ import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
-import { formatAge, visibleText } from '../shared/format';
+import { DAY_MS, formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { Confirm } from '../components/ui/Confirm';
@@ -48,7 +48,6 @@ const PURPOSES = {
 } as const satisfies Record<string, readonly Permission[] | null>;
 type Purpose = keyof typeof PURPOSES;
 const EXPIRIES = ['30', '90', '365', 'never'] as const;
-const DAY_MS = 86_400_000;
 
 export function Keys({ organisation }: { organisation: Organisation }) {
   const keys = useQuery(keysQuery(organisation.id));

@@ -3,6 +3,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { api } from '../api/client';
 import { LIMIT, ofOrganisation } from '../session/people';
+import { DAY_MS, isoDay } from '../shared/format';
 
 export const invitationsQuery = (organisationId: string) =>
   queryOptions({
@@ -17,13 +18,11 @@ export const keysQuery = (organisationId: string) =>
     queryFn: ({ signal }) => api.get('/api/keys', { query: { limit: LIMIT }, signal }),
   });
 
-const YEAR_MS = 360 * 86_400_000;
-
 /** Tokens and cost of the last months, the newest first. `cost` null: a model's price was not known. */
 export const monthsQuery = queryOptions({
   queryKey: ['usage', 'months'],
   queryFn: async ({ signal }) => {
-    const since = new Date(Date.now() - YEAR_MS).toISOString().slice(0, 10);
+    const since = isoDay(Date.now() - 360 * DAY_MS);
     const { items } = await api.get('/api/usage', { query: { since }, signal });
     const months = Map.groupBy(items, ({ day }) => day.slice(0, 7));
     return [...months]

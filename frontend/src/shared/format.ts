@@ -144,3 +144,10 @@ export function visibleText(text: string): string {
     one === '\n' || one === '\t' ? ' ' : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 }
+
+export const DAY_MS = 86_400_000;
+
+/** Return the day of a time, in UTC as the service counts days: 2024-03-12. */
+export function isoDay(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}

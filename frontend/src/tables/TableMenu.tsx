@@ -7,13 +7,13 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import type { Stack } from '../api/types';
 import { Button } from '../components/ui/Button';
-import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { refresh } from '../api/queryKeys';
+import { NameForm } from '../shared/NameForm';
 
 interface Props {
   stack: Stack;
@@ -27,14 +27,12 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [asked, setAsked] = useState<'rename' | 'delete' | null>(null);
-  const [name, setName] = useState('');
   const params = { path: { stack_id: stack.id } };
-  const renamed = () => refresh(queries, 'stacks', ['records', 'tables']);
   const rename = useMutation({
-    mutationFn: () => api.patch('/api/stacks/{stack_id}', { ...params, body: { name: name.trim() } }),
+    mutationFn: (name: string) => api.patch('/api/stacks/{stack_id}', { ...params, body: { name } }),
     onSuccess: () => {
       setAsked(null);
-      return renamed();
+      return refresh(queries, 'stacks', ['records', 'tables']);
     },
   });
   const remove = useMutation({
@@ -66,12 +64,7 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
         {canWrite && (
           <>
             <MenuSeparator />
-            <MenuItem
-              icon={Pencil}
-              onChoose={() => {
-                setName(stack.name);
-                setAsked('rename');
-              }}>
+            <MenuItem icon={Pencil} onChoose={() => setAsked('rename')}>
               {t('stacks.rename')}
             </MenuItem>
             <MenuItem icon={Trash2} danger onChoose={() => setAsked('delete')}>
@@ -81,25 +74,13 @@ export function TableMenu({ stack, canWrite, isRunning, onShow }: Props) {
         )}
       </Menu>
       <Dialog title={t('stacks.rename')} open={asked === 'rename'} onClose={() => setAsked(null)}>
-        <Form
-          className="grid gap-3"
-          onSubmit={() => {
-            if (name.trim() !== '' && !rename.isPending) rename.mutate();
-          }}>
-          <input
-            aria-label={t('stacks.name')}
-            value={name}
-            maxLength={200}
-            autoFocus
-            onChange={({ target }) => setName(target.value)}
-          />
-          {rename.isError && <ErrorNotice error={rename.error} />}
-          <DialogActions
-            label={t('common.save')}
-            disabled={rename.isPending || name.trim() === ''}
-            onClose={() => setAsked(null)}
-          />
-        </Form>
+        <NameForm
+          name={stack.name}
+          field={t('stacks.name')}
+          label={t('common.save')}
+          saving={rename}
+          onClose={() => setAsked(null)}
+        />
       </Dialog>
       <Dialog
         title={t('stacks.deleteQuestion', { name: visibleText(stack.name) })}

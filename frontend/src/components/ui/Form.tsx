@@ -3,7 +3,7 @@
 import type { ComponentPropsWithRef } from 'react';
 
 interface Props extends Omit<ComponentPropsWithRef<'form'>, 'onSubmit'> {
-  onSubmit: () => void;
+  onSubmit: () => unknown;
 }
 
 export function Form({ onSubmit, ...others }: Props) {
