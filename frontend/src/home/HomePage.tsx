@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { meQuery } from '../session/config';
-import { tablesQuery } from '../records/tableQueries';
+import { tablesQuery } from '../records/tablesQuery';
 import { useCanWrite } from '../session/role';
 import { formatLongDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
