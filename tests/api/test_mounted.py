@@ -36,6 +36,9 @@ async def test_a_mounted_service_serves_its_routes_and_refuses_strangers(clone, 
         assert made.status_code == 201, made.text
         listed = await http.get("/api/documents")
         assert len(listed.json()["items"]) == 1 and listed.headers["cache-control"] == "private, no-store"
+        body = {"document_id": made.json()["id"], "wait": False}
+        started = await http.post("/api/agent/extract", json=body, headers={"accept": "application/json"})
+        assert started.headers["location"] == f"/fm/api/runs/{started.json()['run_id']}"
         called = await McpCalls(http).call("list_documents")
         assert [one["id"] for one in called["structuredContent"]["items"]] == [made.json()["id"]]
         address = (await McpCalls(http).call("upload_address"))["structuredContent"]["url"]
