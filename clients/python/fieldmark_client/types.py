@@ -95,6 +95,8 @@ class RunResult(TypedDict):
     """The result of a run, or the call that it waits for."""
 
     run_id: str
+    external_id: str | None
+    metadata: dict[str, Any]
     thread_id: str | None
     status: RunStatus
     extraction: Extraction | None
