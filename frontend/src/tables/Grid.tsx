@@ -87,6 +87,8 @@ export interface GridProps {
   onUndo: () => void;
 }
 
+const DOUBLE_CLICK_MS = 300;
+
 export function Grid(props: GridProps) {
   const { ref, table, documentWidth, isStatusFixed, columns, total, isPrevious, rowAt, selection } = props;
   const { canWrite, totals, isPaneOpen, onActive, onPane, onRange, onNext, lines, groupAt, groups } = props;
@@ -94,6 +96,7 @@ export function Grid(props: GridProps) {
   const cursor = useGridCursor({ ...props, total: lines, scroller, columns: columns.length });
   const { position, active, anchor, range, lastColumn } = cursor;
   const [opened, setEditing] = useState<Editing | null>(null);
+  const peeking = useRef<ReturnType<typeof setTimeout>>(undefined);
   const left = CHECK_WIDTH + documentWidth;
   const focus = () => scroller.current?.focus({ preventScroll: true });
 
@@ -101,6 +104,7 @@ export function Grid(props: GridProps) {
     // Back from a document that was opened here.
     if (position.hasFocus && document.activeElement === document.body) focus();
   }, []);
+  useEffect(() => () => clearTimeout(peeking.current), []);
   useEffect(() => onActive(active), [active.row, active.column, onActive]);
 
   const rows = useVirtualizer({
@@ -227,6 +231,11 @@ export function Grid(props: GridProps) {
     toggleGroup: (key: string) => props.onToggleGroup(key),
     open: () => shownRow !== undefined && props.onOpen(shownRow, cell, column),
   };
+  /** Open the pane after a click that does not become a double-click: its cells would move between the two. */
+  function peek() {
+    clearTimeout(peeking.current);
+    if (!isPaneOpen) peeking.current = setTimeout(() => onPane(true), DOUBLE_CLICK_MS);
+  }
   const pointer = useGridPointer({ active, place: cursor.place, onPress: () => setEditing(null) });
   const shownColumns = across.getVirtualItems();
   const width = across.getTotalSize();
@@ -305,8 +314,11 @@ export function Grid(props: GridProps) {
               marks={props.marksAt(index)}
               onFinish={finish}
               onSelect={(isRange) => (isRange ? selection.extend(index, rowAt) : selection.toggle(index, rowAt))}
-              onPeek={() => anchor === null && onPane(true)}
-              onOpen={props.onOpen}
+              onPeek={() => anchor === null && peek()}
+              onOpen={(...at) => {
+                clearTimeout(peeking.current);
+                props.onOpen(...at);
+              }}
             />
           );
         })}
