@@ -4843,8 +4843,10 @@ create function private.layout_of(p_schema_revid uuid, p_words integer[]) return
 language sql volatile set search_path = pg_catalog, pg_temp as $$
   select coalesce((
     select e.layout from (
-      select layout, layout_words from public.extractions
-      where schema_revid in (select private.same_versions(p_schema_revid)) and layout is not null
+      select layout, layout_words from private.same_versions(p_schema_revid) as version (id)
+      cross join lateral (
+        select layout, layout_words, created_at from public.extractions
+        where schema_revid = version.id and layout is not null order by created_at desc, id desc limit 200) as newest
       order by created_at desc limit 200) as e
     cross join lateral (
       select count(*) filter (where word = any (p_words)) as shared, count(*) as own from unnest(e.layout_words) as word) as n

@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 SWEEP_SECONDS = 5
 MAINTENANCE_SECONDS = 30
-DELETION_SECONDS = 5
+DELETION_SECONDS = 10
 """Short, since `fieldmark delete organisation` waits for its report."""
 POLL_SECONDS = 15
 """Polling finds the jobs of a process that died. New jobs, free slots and due retries wake a worker immediately."""
