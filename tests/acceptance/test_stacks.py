@@ -135,7 +135,7 @@ async def test_table_is_proposed_approved_filled_corrected_and_exported(serve, c
         }  # fmt: skip
         answer = await server.http.get(f"/api/tables/{stack_id}/export", params={"row_status": "done"})
         lines = list(csv.reader(io.StringIO(answer.content.decode("utf-8-sig"))))
-        assert [line[7:] for line in lines] == [
+        assert [line[9:] for line in lines] == [
             ["total", "vendor"],
             ["30.5", "Third"],
             ["20.5", "Firm 2 GmbH"],

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 DONE = Script([repeat_forever([text("Done.")])])
 SAVE = call("extract_fields", {"fields": {"number": "1"}, "confidences": {"number": 0.9}})
-RESULT_KEYS = ["run_id", "thread_id", "status", "extraction", "answer", "result"]
+RESULT_KEYS = ["run_id", "external_id", "metadata", "thread_id", "status", "extraction", "answer", "result"]
 RESULT_KEYS += ["second_reading", "cost_usd", "usage", "waits_for", "error", "code"]
 SSE = {"accept": "text/event-stream"}
 

@@ -60,7 +60,7 @@ async def test_fields_have_the_order_of_the_schema_everywhere(serve, browsing, c
         assert next(csv.reader(io.StringIO(content)))[-len(FIELDS) :] == [*FIELDS]
         content = (await server.http.get(f"/api/tables/{schema['id']}/export?format=xlsx")).content
         head = [cell.value for cell in openpyxl.load_workbook(io.BytesIO(content))["Receipt"][1]]
-        assert head[-len(FIELDS) - 1 : -1] == [*FIELDS]
+        assert head[-len(FIELDS) - 3 : -3] == [*FIELDS]
         view = (await server.get(f"tables/{schema['id']}/view"))["sql"]
         with psycopg.connect(clone.owner_url) as conn:
             conn.execute(view)

@@ -21,7 +21,7 @@ BROKEN = {
     "lost": """create or replace function private.write_fields(
         p_was public.extractions, p_fields jsonb, p_confidences jsonb default '{}', p_evidence jsonb default '{}',
         p_removed text[] default null, p_set jsonb default null,
-        p_decided text[] default null) returns jsonb
+        p_decided text[] default null, p_back integer default null) returns jsonb
         language sql as $$
           select jsonb_build_object('value', p_fields, 'version', p_was.version, 'changed', '[]'::jsonb) $$""",
     "unexplained": "drop trigger keep_journal_of_update on public.extractions",
