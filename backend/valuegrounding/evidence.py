@@ -205,8 +205,7 @@ class Unmapped:
     boxes: Boxes
     first: Annotated[int, Field(description="The index of its first word on the page, from 0.")]
     last: Annotated[int, Field(description="The index of its last word.")]
-    before: Annotated[str, Field(exclude=True)] = ""
-    """The words to its left on its line."""
+    before: Annotated[str, Field(description="The words to its left on its line, mostly its label.")] = ""
 
 
 @dataclass(frozen=True, slots=True)

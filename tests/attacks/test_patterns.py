@@ -65,6 +65,13 @@ def contained_values(value: Any) -> Iterator[Any]:
             yield from contained_values(one)
 
 
+def parse(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SystemError:  # Python 3.11, rarely in a process with threads: github.com/python/cpython/issues/106905
+        return ast.parse(text)
+
+
 class Source:
     """The regular expression calls in a module's source."""
 
@@ -74,7 +81,7 @@ class Source:
         text = Path(module.__file__).read_text("utf-8")
         self.has_literals = re.search(r"\b(?:re|regex)\.", text) is not None
         # Most modules use no pattern, and parsing takes long.
-        self.tree = ast.parse(text if self.has_literals or re.search(rf"\.(?:{'|'.join(METHODS)})\b", text) else "")
+        self.tree = parse(text if self.has_literals or re.search(rf"\.(?:{'|'.join(METHODS)})\b", text) else "")
         self.used = {
             (name, node.attr)
             for node in ast.walk(self.tree)

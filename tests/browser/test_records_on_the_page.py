@@ -184,7 +184,10 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         # After the last one comes the first.
         await page.keyboard.press("Control+End")
         await page.keyboard.press("ArrowUp")
+        before = await grid.get_attribute("aria-activedescendant")
         await page.keyboard.press("Alt+ArrowDown")
+        # Beside the status of the row was the same question.
+        await playwright.expect(grid).not_to_have_attribute("aria-activedescendant", before)
         await source.get_by_role("button", name="98", exact=False).first.wait_for()
         await page.keyboard.press("Control+Enter")
         await source.get_by_role("button", name="7", exact=False).first.wait_for()

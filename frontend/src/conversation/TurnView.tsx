@@ -11,7 +11,7 @@ import { RunStep } from '../run/RunStep';
 import { runStatusText } from '../run/runStatusText';
 import { useCancel } from '../run/useCancel';
 import { useRun } from '../run/useRun';
-import { LoaderCircle, Square } from 'lucide-react';
+import { LoaderCircle, X } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { codeText } from '../shared/codeText';
@@ -78,7 +78,7 @@ function Live({ runId, onShow, onEnded }: { runId: string } & Omit<Props, 'turn'
         </span>
         <RunCost runId={runId} state={state} />
         {(running || state.approval !== null) && (
-          <Button icon={Square} onClick={() => cancel.mutate()} disabled={cancel.isPending}>
+          <Button icon={X} onClick={() => cancel.mutate()} disabled={cancel.isPending}>
             {t('common.cancel')}
           </Button>
         )}

@@ -220,11 +220,11 @@ function OneDocument({ documentId }: { documentId: string }) {
         extraction={extraction}
         open={isCurrent ? questions.length : 0}
         isRunning={run.running || run.state.approval !== null}>
-        {canWrite && (
+        {canWrite && status === 'ready' && !isLoading && (
           <ExtractMenu
             documentId={documentId}
             tagIds={document.data.tags.map((tag) => tag.id)}
-            disabled={status !== 'ready' || run.running}
+            disabled={run.running}
             isFirst={extraction === undefined}
             onStarted={(id) => void run.start(id)}
           />

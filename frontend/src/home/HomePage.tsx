@@ -29,8 +29,12 @@ export function HomePage() {
           <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
         </div>
         {isNew && canWrite && <BuildCards isStart />}
-        <TodayCards />
-        <PeriodSection period={periodOf(view)} />
+        {!(isNew && canWrite) && (
+          <>
+            <TodayCards />
+            <PeriodSection period={periodOf(view)} />
+          </>
+        )}
         {!isNew && canWrite && <BuildCards isStart={false} />}
       </div>
     </div>

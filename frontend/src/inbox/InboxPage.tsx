@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { ChevronDown, ChevronUp, Inbox, List, Undo2 } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';
-import { Button } from '../components/ui/Button';
+import { Button, buttonClass } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
@@ -129,7 +129,9 @@ export function InboxPage() {
         {item === undefined ? (
           <EmptyState icon={Inbox} title={t('inbox.done')} text={t('inbox.doneHint')}>
             {undo}
-            <Link to="/tables">{t('areas.tables')}</Link>
+            <Link to="/tables" className={buttonClass()}>
+              {t('areas.tables')}
+            </Link>
           </EmptyState>
         ) : (
           <>

@@ -53,11 +53,13 @@ function TokenForm() {
     return (
       <div className="grid gap-3">
         <p>{t('signIn.linkedUser')}</p>
-        <p className="text-xs text-muted-foreground">{t('signIn.account', { user: subjectOf(linked) ?? '' })}</p>
+        <p className="text-xs text-muted-foreground" title={subjectOf(linked) ?? ''}>
+          {t('signIn.account', { user: `${(subjectOf(linked) ?? '').slice(0, 8)}…` })}
+        </p>
         <Button kind="main" size="md" onClick={() => session.signIn(linked)}>
           {t('signIn.submit')}
         </Button>
-        <Button size="md" onClick={() => offeredToken.set(null)}>
+        <Button kind="quiet" size="md" onClick={() => offeredToken.set(null)}>
           {t('common.cancel')}
         </Button>
       </div>

@@ -70,6 +70,7 @@ export function Keys({ organisation }: { organisation: Organisation }) {
       <SettingsTable
         label={t('settings.sections.keys')}
         list={keys}
+        empty={<p className="text-muted-foreground">{t('settings.keys.none')}</p>}
         heads={
           <>
             <Th>{t('settings.keys.name')}</Th>

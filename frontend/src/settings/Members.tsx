@@ -37,6 +37,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
     await api.post('/api/organisations/{organisation_id}/leave', { path: { organisation_id: organisation.id } });
     session.selectOrganisation(null);
   });
+  const isAlone = members.data?.items.length === 1; // the only owner
   return (
     <>
       <SettingsTable
@@ -62,14 +63,20 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                 </span>
               </Td>
               <Td>
-                <Select
-                  className="w-44!"
-                  label={t('settings.members.roleOf', { name })}
-                  value={change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role}
-                  disabled={!isOwner || change.isPending}
-                  options={roleOptions()}
-                  onChange={(role) => change.mutate({ userId: one.user_id, role })}
-                />
+                {isAlone ? (
+                  t('settings.roles.ownerHint')
+                ) : (
+                  <Select
+                    className="w-44!"
+                    label={t('settings.members.roleOf', { name })}
+                    value={
+                      change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role
+                    }
+                    disabled={!isOwner || change.isPending}
+                    options={roleOptions()}
+                    onChange={(role) => change.mutate({ userId: one.user_id, role })}
+                  />
+                )}
               </Td>
               <Td className="whitespace-nowrap max-sm:hidden">{formatAge(one.created_at)}</Td>
               <Td className="text-right">

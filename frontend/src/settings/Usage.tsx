@@ -96,7 +96,7 @@ function Months() {
               <Td className="text-right">{formatNumber(tokens)}</Td>
               <Td className="font-medium">
                 <span className="flex items-center justify-end gap-3">
-                  <ShareBar share={most === 0 ? 0 : (cost ?? 0) / most} className="ml-6 flex-1 max-sm:hidden" />
+                  {most > 0 && <ShareBar share={(cost ?? 0) / most} className="ml-6 flex-1 max-sm:hidden" />}
                   {cost === null ? t('runs.costUnknown') : formatCost(cost)}
                 </span>
               </Td>

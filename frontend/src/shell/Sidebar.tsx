@@ -87,12 +87,14 @@ function SearchButton({ onSearch }: { onSearch: () => void }) {
   );
 }
 
-function Entry({ area }: { area: Area }) {
+/** `isExact`: not current in a part of the area, which has an entry of its own. */
+function Entry({ area, isExact = false }: { area: Area; isExact?: boolean }) {
   const Sign = area.icon;
   const name = t(`areas.${area.area}`);
   return (
     <Link
       to={area.to}
+      activeOptions={{ exact: isExact }}
       className={cn(entryClass, 'relative')}
       {...tooltip(name, 'keys' in area ? `G ${area.keys.toUpperCase()}` : undefined, 'right')}>
       <Sign size={16} strokeWidth={1.75} className="shrink-0 max-lg:size-5" aria-hidden="true" />
@@ -120,7 +122,7 @@ function TablesEntry({ area }: { area: Area }) {
   return (
     <>
       <div className="relative">
-        <Entry area={area} />
+        <Entry area={area} isExact={isShown && tables.length > 0} />
         {tables.length > 0 && (
           <button
             type="button"

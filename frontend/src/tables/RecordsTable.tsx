@@ -138,7 +138,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const showPane = (is: boolean) => pane.set({ ...pane.get(), isOpen: is });
   const isPhone = width < PHONE;
   const isWide = width > WIDE;
-  const documentWidth = isWide ? (isPaneOpen ? 168 : 220) : 132;
+  const documentWidth = isWide && !isPaneOpen ? 220 : 132;
   const all = rows.first?.columns;
   const sums = totals.data;
   const foot: Totals = useMemo(() => totalsByColumn(sums ?? []), [sums]);

@@ -32,12 +32,12 @@ const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {}, decimals: {} };
 const MAX_TABLES = 100;
 /** The least and the most pixels. */
 const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = {
-  number: [96, 200],
-  date: [124, 180],
+  number: [84, 200],
+  date: [112, 180],
   boolean: [80, 180],
   text: [104, 260],
 };
-const NARROW = 128; // pixels: a text column that makes room for others
+const NARROW = 104; // pixels: a text column that makes room for others
 const CHARACTER = 7.2; // pixels, of a wide one
 /** The positions of the document column and of the first value column; 0 is the checkbox. */
 export const DOCUMENT = 1;
@@ -130,9 +130,7 @@ export function gridColumns(
     // The widest first.
     for (let most = WIDTHS.text[1]; most >= NARROW; most -= 4) {
       const cut = shown.map((column) =>
-        isFlexible(column)
-          ? { ...column, width: Math.min(column.width, Math.max(most, column.label.length * CHARACTER + 44)) }
-          : column,
+        isFlexible(column) ? { ...column, width: Math.min(column.width, most) } : column,
       );
       if (cut.reduce((sum, { width }) => sum + width, 0) <= available) return cut;
     }

@@ -57,6 +57,8 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
     else if (mark) onChoose(mark.path);
   }
 
+  // One answer needs no number.
+  const isNumbered = new Set(marks.map(({ number: answer }) => answer).filter((one) => one !== undefined)).size > 1;
   return (
     <section
       className={styles.page}
@@ -74,7 +76,8 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
       <Marks marks={marks} chosen={chosen} flash={flash} />
       {marks.map(
         ({ path, box: [x0, y0, , y1], number: answer }) =>
-          answer !== undefined && (
+          answer !== undefined &&
+          isNumbered && (
             <span
               key={path}
               aria-hidden="true"

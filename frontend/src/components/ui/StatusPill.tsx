@@ -17,7 +17,7 @@ const TEXT: Record<Tone, string> = {
   plain: 'text-muted-foreground',
   accent: 'text-link',
   need: 'text-need',
-  ok: 'text-ok',
+  ok: 'text-muted-foreground [&_svg]:text-ok',
   bad: 'text-bad',
 };
 

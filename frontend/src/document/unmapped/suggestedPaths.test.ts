@@ -5,7 +5,16 @@ import { withId, nearest } from './unmappedItems';
 const FIELDS = { total: 5, note: '', vendor: { name: 'Acme' }, items: [{ name: 'a', price: 1 }, { name: 'b' }] };
 const of = (path: string, type: string) => ({ path, type, title: '', description: '', decimals: 0 });
 const item = (first: number, page = 1) =>
-  withId({ page, kind: 'number', text: '4.711,00', value: 4711, boxes: [[0.1, 0.1, 0.2, 0.12]], first, last: first });
+  withId({
+    page,
+    kind: 'number',
+    text: '4.711,00',
+    value: 4711,
+    boxes: [[0.1, 0.1, 0.2, 0.12]],
+    first,
+    before: '',
+    last: first,
+  });
 
 test('empty fields are suggested, those of the right type first, the schema’s before others', () => {
   const schema = [
