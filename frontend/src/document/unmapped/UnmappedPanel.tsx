@@ -151,13 +151,13 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
                   role="treeitem"
                   aria-level={2}
                   aria-selected={index === at}
-                  className="absolute inset-x-0 grid h-8 grid-cols-[minmax(0,1fr)_minmax(0,auto)] items-center gap-2 rounded-md px-2 group-focus-visible/tree:aria-selected:outline-2 group-focus-visible/tree:aria-selected:-outline-offset-2 hover:bg-hover aria-selected:bg-accent"
+                  className="absolute inset-x-0 grid h-8 grid-cols-[fit-content(60%)_minmax(0,1fr)] items-center gap-2 rounded-md px-2 group-focus-visible/tree:aria-selected:outline-2 group-focus-visible/tree:aria-selected:-outline-offset-2 hover:bg-hover aria-selected:bg-accent"
                   style={style}
                   onClick={() => choose(row.id)}
                   onDoubleClick={() => setAdding(true)}>
                   <span className="truncate">{visibleText(row.text)}</span>
                   <span className="truncate text-right text-xs text-muted-foreground">
-                    {row.before === '' ? t(`unmapped.kind.${row.kind}`) : visibleText(row.before.slice(-60))}
+                    {row.before === '' ? t(`unmapped.kind.${row.kind}`) : visibleText(row.before.slice(-40))}
                   </span>
                 </div>
               );
