@@ -189,7 +189,9 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         # Beside the status of the row was the same question.
         await playwright.expect(grid).not_to_have_attribute("aria-activedescendant", before)
         await source.get_by_role("button", name="98", exact=False).first.wait_for()
+        before = await grid.get_attribute("aria-activedescendant")
         await page.keyboard.press("Control+Enter")
+        await playwright.expect(grid).not_to_have_attribute("aria-activedescendant", before)
         await source.get_by_role("button", name="7", exact=False).first.wait_for()
         await page.keyboard.press("Alt+Enter")
         await is_stored({"Acme": (7, False), "Beta": (99, False), "Delta": (21, False)})
