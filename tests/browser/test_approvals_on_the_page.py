@@ -164,7 +164,7 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         assert (await server.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
         await window.open(f"/documents/{other}")
         await card.get_by_text(label("approvals.refusals.second_person_needed")).wait_for()
-        assert await card.get_by_role("button", name="Approve 1").is_disabled()
+        await playwright.expect(card.get_by_role("button", name="Approve 1")).to_be_disabled()
         cancelled = await server.http.post(f"/api/runs/{run_id}/cancel")
         assert cancelled.status_code == 202
         await card.wait_for(state="detached")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
-from browser.window import label
+from browser.window import label, playwright
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
 from fieldmark.testing.script import Script
@@ -62,13 +62,13 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
             # The steps are shown in plain words; after a reload the answer continues.
             for _ in range(2):
                 await page.get_by_text(f"{label('tools.read_document')}: survey.txt").first.wait_for()
-                assert await page.get_by_role("button", name="Cancel").is_enabled()
+                await playwright.expect(page.get_by_role("button", name="Cancel")).to_be_enabled()
                 await page.reload()
         finally:
             may_continue.set()
         sources = page.get_by_role("list", name="Sources").get_by_role("button")
         await sources.first.wait_for()
-        assert await sources.count() == 2
+        await playwright.expect(sources).to_have_count(2)
         thread = (await server.get("threads?agent=library"))["items"][0]
         (turn,) = (await server.get(f"threads/{thread['id']}"))["turns"]
         for number in (2, 1):
@@ -131,9 +131,9 @@ async def test_suggested_question_has_its_figures_in_a_table_that_opens_their_ro
         figures = page.get_by_role("region", name=label("answer.figures"))
         await figures.get_by_role("row", name="Globex 2 2,900.00 EUR").wait_for()
         await figures.get_by_role("row", name=f"{label('answer.sum')} 4 4,900.50 EUR").wait_for()
-        assert await page.get_by_role("list", name="Sources").get_by_role("button").count() == 3
+        await playwright.expect(page.get_by_role("list", name="Sources").get_by_role("button")).to_have_count(3)
         await page.get_by_role("button", name="1 more").click()
-        assert await page.get_by_role("list", name="Sources").get_by_role("button").count() == 4
+        await playwright.expect(page.get_by_role("list", name="Sources").get_by_role("button")).to_have_count(4)
         await page.get_by_role("link", name="Globex").click()
         await page.get_by_role("heading", name="Bills").wait_for()
         assert "filter" in page.url and "Globex" in page.url
@@ -149,11 +149,11 @@ async def test_passage_opens_on_its_page(serve, browsing):
         await page.get_by_role("button", name=label("ask.find")).click()
         hit = page.get_by_role("list", name=label("search.results")).get_by_role("button").first
         await hit.wait_for()
-        assert await hit.locator("mark").all_inner_texts() == ["roof", "leaks"]
+        await playwright.expect(hit.locator("mark")).to_have_text(["roof", "leaks"])
         await hit.click()
         answer = (await server.get("search?q=leaking roof"))["hits"][0]
         assert await shown_box(page) == [round(edge, 3) for edge in answer["marks"][0]["box"]]
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.keyboard.press("Escape")
         await hit.wait_for()
-        assert await page.get_by_role("complementary", name="Source").count() == 0
+        await playwright.expect(page.get_by_role("complementary", name="Source")).to_have_count(0)

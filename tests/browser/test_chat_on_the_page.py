@@ -11,7 +11,7 @@ from acceptance.test_auto_create import MADE, upload
 from acceptance.test_auto_create import model as proposing
 from agents.conversation import SCHEMA
 from agents.document.test_conversation import FIELDS, PRINTED, script
-from browser.window import label
+from browser.window import label, playwright
 from extraction_case import sql, until
 from fieldmark.offline_model.messages import call, text
 from fieldmark.testing.script import Script
@@ -49,17 +49,17 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         # The model is chosen from a list with prices, also that of the settings; any other name can be typed.
         chosen = page.get_by_role("combobox", name=label("common.model"))
         await chosen.fill("another-model")
-        assert await page.get_by_role("option", name="claude").count() == 0
+        await playwright.expect(page.get_by_role("option", name="claude")).to_have_count(0)
         await chosen.fill("")
         await chosen.click()
         await page.get_by_role("option", name="own-model").get_by_text("$0.015", exact=False).wait_for()
         await page.get_by_role("option", name="claude-haiku-4-5").click()
-        assert await chosen.input_value() == "claude-haiku-4-5"
+        await playwright.expect(chosen).to_have_value("claude-haiku-4-5")
         box = page.get_by_label("Your message")
         mentions = page.get_by_role("listbox", name="Mention").get_by_role("option")
         async with page.expect_response("**/api/schemas?*name_contains=Inv*"):
             await box.press_sequentially("@Inv")
-        assert await mentions.count() == 0
+        await playwright.expect(mentions).to_have_count(0)
         await send_message(page, "make a schema and read by it")
 
         await approval_card(page).get_by_role("heading", name=label("tools.create_schema")).wait_for()
@@ -76,7 +76,7 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         await until(is_above_the_box)
         await page.get_by_text(label("chat.decideFirst")).wait_for()
         await box.fill("and then?")
-        assert await page.get_by_role("button", name="Send").is_disabled()
+        await playwright.expect(page.get_by_role("button", name="Send")).to_be_disabled()
         await box.fill("")
         await page.get_by_text("What needs approval").click()
         await page.get_by_text(label("tools.create_schema")).first.wait_for()
@@ -127,7 +127,7 @@ async def test_mention_is_chosen_by_keyboard_and_sent(serve, browsing):
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("ArrowUp")
         await page.keyboard.press("Enter")
-        assert await box.input_value() == "what is @Invoices "
+        await playwright.expect(box).to_have_value("what is @Invoices ")
         await box.press_sequentially("and @to")
         await until(lambda: has_options(options, ["tag Invoices to pay"]))
         await page.keyboard.press("Tab")
@@ -268,6 +268,7 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         assert switched.status_code == 200, switched.text
         await window.open(f"/documents/{other['id']}?chat=new")
         await page.get_by_text(label("chat.alwaysAsks")).wait_for()
-        assert await approve_first.is_checked() and await approve_first.is_disabled()
+        await playwright.expect(approve_first).to_be_checked()
+        await playwright.expect(approve_first).to_be_disabled()
         await page.get_by_text("What needs approval").click()
         await page.locator("p", has_text="Needs approval:").filter(has_text=label("tools.create_schema")).wait_for()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from browser.window import label
+from browser.window import label, playwright
 from encrypted_files import NEW_PDF, PASSWORD
 from extraction_case import until
 from fieldmark.agents.registry import answer_offline
@@ -117,7 +117,7 @@ async def test_a_rule_suggests_where_a_dropped_file_belongs_and_the_person_decid
         note = panel.get_by_role("group", name=label("adding.kinds.document", count=1))
         for group in (receipt, note):
             await group.get_by_text(label("adding.byRule", name="Purchases")).wait_for()
-            assert await group.get_by_role("combobox").inner_text() == "Purchases"
+            await playwright.expect(group.get_by_role("combobox")).to_have_text("Purchases")
         assert (await server.get("runs"))["items"] == []
         await note.get_by_role("combobox").click()
         await page.get_by_role("option", name=label("adding.onlyStore")).click()

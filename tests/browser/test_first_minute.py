@@ -91,7 +91,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
             await window.field_row(path).click()
             number, box = await shown_box(page.locator(f'rect[class*=chosen][data-path="{path}"]').first)
             assert number == found[path]["page"] and is_near(box, found[path]["boxes"][0]), path
-            assert await page.locator("rect[class*=chosen]").count() == len(found[path]["boxes"])
+            await playwright.expect(page.locator("rect[class*=chosen]")).to_have_count(len(found[path]["boxes"]))
 
         # Clicking a box selects its field.
         there = found["invoice_number"]["boxes"][0]

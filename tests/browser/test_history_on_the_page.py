@@ -28,7 +28,7 @@ async def test_restoring_a_version_updates_the_fields(serve, browsing):
         await page.get_by_role("tab", name=label("document.activity")).click()
         history = page.get_by_role("region", name=label("history.title"))
         await history.get_by_text("by you", exact=True).nth(1).wait_for()
-        assert await history.get_by_text(label("history.agentBy", person="you")).count() >= 1
+        await history.get_by_text(label("history.agentBy", person="you")).first.wait_for()
         now = await server.extraction(extraction)
         await history.get_by_role("button", name=f"Restore version {now['version'] - 2}").click()
         await page.get_by_text(label("history.restored", version=now["version"] - 2)).wait_for()

@@ -113,7 +113,7 @@ async def test_approval_of_eleven_values_is_possible_once_all_were_in_view(serve
         await panel.get_by_text("Look at these, 1").wait_for()
         # The value that is on no page is first.
         first = panel.get_by_role("listitem").first
-        assert "Not printed" in await first.inner_text()
+        await playwright.expect(first).to_contain_text("Not printed")
         approve = page.get_by_role("button", name="Approve 11")
         await playwright.expect(approve).to_be_disabled()
         for row in await panel.get_by_role("listitem").all():
@@ -305,7 +305,7 @@ async def test_one_field_is_reviewed_in_all_documents(serve, browsing, clone):
         items = page.get_by_role("list", name=label("areas.inbox")).get_by_role("listitem")
         await items.nth(1).wait_for()
         await playwright.expect(page.get_by_role("heading", name=label("areas.inbox"))).to_contain_text("2")
-        assert await items.count() == 2
+        await playwright.expect(items).to_have_count(2)
         for name in ("b.txt", "a.txt"):
             await page.get_by_role("main").get_by_role("link", name=name).wait_for()
             await playwright.expect(question(page, "VAT").get_by_role("button").first).to_be_focused()
@@ -316,7 +316,7 @@ async def test_one_field_is_reviewed_in_all_documents(serve, browsing, clone):
         await page.get_by_role("option", name=label("inbox.anyField")).click()
         await page.keyboard.press("Escape")
         await question(page, "Total").wait_for()
-        assert await items.count() == 2
+        await playwright.expect(items).to_have_count(2)
 
 
 async def test_rule_that_a_person_breaks_knowingly_is_kept(serve, browsing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extraction_script, new_extraction
-from browser.window import label
+from browser.window import label, playwright
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ async def test_language_of_the_browser_is_used_and_another_one_can_be_chosen(ser
         }
         for path, (german, _) in values.items():
             await window.field_row(path).get_by_text(german, exact=True).wait_for()
-        assert await page.locator("html").get_attribute("lang") == "de"
+        await playwright.expect(page.locator("html")).to_have_attribute("lang", "de")
         await window.field_row("due_date").get_by_text("Due date").wait_for()
 
         await page.get_by_role("button", name="Konto").click()
@@ -34,7 +34,7 @@ async def test_language_of_the_browser_is_used_and_another_one_can_be_chosen(ser
         for _ in range(2):
             for path, (_, english) in values.items():
                 await window.field_row(path).get_by_text(english, exact=True).wait_for()
-            assert await page.locator("html").get_attribute("lang") == "en"
+            await playwright.expect(page.locator("html")).to_have_attribute("lang", "en")
             await page.reload()
         # An editor shows the stored value.
-        assert await (await window.open_editor("total")).input_value() == "1312.5"
+        await playwright.expect(await window.open_editor("total")).to_have_value("1312.5")

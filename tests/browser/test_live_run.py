@@ -8,7 +8,7 @@ import re
 import pytest
 
 from browser.scripts import COMPLETE, IDENTIFY, save_fields
-from browser.window import label
+from browser.window import label, playwright
 from fieldmark.offline_model.messages import text, thinking
 from fieldmark.testing.script import Script, pause_midway, stream_in_steps
 from two_agent_model import chat_script, extraction_call
@@ -42,7 +42,7 @@ async def test_values_are_shown_while_written_and_after_a_reload(serve, browsing
             await page.locator("[data-phase=working]").wait_for()
             is_followed.set()
             await row.get_by_text("Writing…").first.wait_for(state="attached")
-            assert await page.get_by_role("button", name="Cancel").is_enabled()
+            await playwright.expect(page.get_by_role("button", name="Cancel")).to_be_enabled()
             stored = (await server.get("extractions"))["items"][0]
             whole = await server.extraction(stored["id"])
             assert whole["extracted_fields"] == {}
@@ -88,17 +88,17 @@ async def test_reasoning_is_collapsed_with_a_timer_and_child_run_is_shown(serve,
             is_open.set()
             reasoning = steps.locator("details").filter(has_text="Reasoning")
             await reasoning.get_by_role("timer").filter(has_text=re.compile(r"[1-9]\d*s")).wait_for()
-            assert await reasoning.get_attribute("open") is None
+            await playwright.expect(reasoning).not_to_have_attribute("open", re.compile(""))
             may_continue.set()
             await reasoning.get_by_text("Reasoning", exact=True).wait_for()
-            assert await reasoning.get_by_role("timer").count() == 0
+            await playwright.expect(reasoning.get_by_role("timer")).to_have_count(0)
             # Values of the child run are shown while it writes them, in the chat and among the fields.
             # The cost is shown already, although no event has reported it.
             cost = steps.get_by_title(label("runs.cost"))
             await cost.wait_for()
             before = float((await cost.inner_text()).removeprefix("$"))
             assert before > 0
-            assert await steps.get_by_role("group", name=label("runs.subtask")).count() == 0
+            await playwright.expect(steps.get_by_role("group", name=label("runs.subtask"))).to_have_count(0)
             # (A closed element has no role.)
             call_of_the_run = steps.locator("details").filter(has=page.locator("[role=group]"))
             await call_of_the_run.first.locator("summary").first.click()

@@ -196,7 +196,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await page.keyboard.press("Alt+Enter")
         await is_stored({"Acme": (7, False), "Beta": (99, False), "Delta": (21, False)})
         await proposed.first.wait_for(state="detached")
-        assert await grid.evaluate("(element) => element === document.activeElement")
+        await playwright.expect(grid).to_be_focused()
         for one in documents[:2]:
             assert (await server.extraction(str(one.extraction_id)))["proposals"] == []
 
@@ -210,7 +210,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await again.click()
         await shows("Beta.pdf", "Acme.pdf", "Gamma.pdf")
         await again.wait_for(state="detached")
-        assert await grid.evaluate("(element) => element === document.activeElement")
+        await playwright.expect(grid).to_be_focused()
 
         # Groups have headers with sums. They are closed and opened with the keyboard, and stay in the order.
         await grid.get_by_role("columnheader", name="Vendor").click(button="right")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.window import label
+from browser.window import label, playwright
 from extraction_case import until
 from fieldmark.agents.registry import answer_offline
 
@@ -30,7 +30,7 @@ async def test_draft_is_tried_published_and_merged(serve, browsing):
         handle = page.get_by_role("button", name=label("schemas.move", name="Total"))
         await handle.press("ArrowUp")
         await page.get_by_text(label("schemas.changes.moved", field="Total", before="Vendor")).wait_for()
-        assert await handle.evaluate("one => one === document.activeElement")
+        await playwright.expect(handle).to_be_focused()
         await page.get_by_role("switch", name=label("schemas.requiredOf", name="Note")).press("Space")
         draft = page.get_by_role("complementary", name=label("schemas.draft"))
         await draft.get_by_text(label("schemas.wouldMiss", count=1, field="Note")).wait_for()

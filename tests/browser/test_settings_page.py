@@ -7,7 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from browser.window import label
+from browser.window import label, playwright
 from fieldmark.services.organisations import scope_of_user
 
 pytestmark = pytest.mark.anyio
@@ -95,7 +95,7 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         await page.get_by_role("button", name=label("settings.keys.create")).click()
         shown = page.get_by_label("API key", exact=True)
         key = {"Authorization": f"Bearer {await shown.input_value()}"}
-        assert await page.get_by_text(f"curl {server.base_url}/api/documents").count() == 1
+        await playwright.expect(page.get_by_text(f"curl {server.base_url}/api/documents")).to_have_count(1)
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         assert (await server.http.get("/api/extractions", headers=key)).status_code == 200
         stored_key = await server.http.post("/api/documents/adopt", json={"storage_path": "a/b"}, headers=key)
@@ -103,7 +103,7 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         # No element is wider than the page.
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.get_by_role("button", name="Done").click()
-        assert await shown.count() == 0
+        await playwright.expect(shown).to_have_count(0)
         await page.get_by_role("button", name="Revoke").click()
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()

@@ -111,7 +111,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.get_by_text(label("stacks.sameColumns", one=first, other=f"{first.upper()}.")).wait_for()
         invalid = [await one.get_attribute("aria-invalid") for one in await names.all()]
         assert (invalid[0], invalid[-1], invalid.count("true")) == ("true", "true", 2)
-        assert await save.is_disabled()
+        await playwright.expect(save).to_be_disabled()
         await names.last.fill("iban")
         await page.locator("[aria-invalid=true]").wait_for(state="detached")
         # Numbers can have a unit: those of the API.
@@ -122,7 +122,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         assert [await one.get_attribute("value") for one in options] == ["", *UNITS]
         await unit.last.select_option("kg")
         await page.get_by_label(label("stacks.columnType")).last.select_option("text")
-        assert await unit.count() == texts
+        await playwright.expect(unit).to_have_count(texts)
         await save.click()
         await page.get_by_text(label("stacks.rowsOutdated", count=3)).wait_for()
         assert not [one for one in await columns(server, stack["id"]) if one == "iban"]
@@ -141,12 +141,12 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.get_by_role("menuitem", name=label("stacks.changes")).click()
         row = page.get_by_role("dialog", name=label("stacks.changes")).get_by_role("row", name="2.txt")
         await row.wait_for()
-        assert await row.locator("del").all_inner_texts() == ["20.5"]
+        await playwright.expect(row.locator("del")).to_have_text(["20.5"])
         await row.get_by_role("button", name=label("stacks.keepNew"), exact=False).click()
         await row.get_by_text(label("stacks.changeStates.confirmed")).wait_for()
         await row.get_by_role("button", name=label("stacks.restoreOld"), exact=False).click()
         await row.get_by_text(label("stacks.changeStates.restored")).wait_for()
-        assert await row.locator("del").all_inner_texts() == ["21"]
+        await playwright.expect(row.locator("del")).to_have_text(["21"])
         await page.keyboard.press("Escape")
 
         # A colleague starts the next run. If a second person must approve, the rows wait, and are approved together.
@@ -163,7 +163,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.reload()
         card = page.get_by_role("region", name=label("approvals.card")).filter(has_text=label("tools.extract_row"))
         await card.get_by_role("button", name=label("approvals.approve"), exact=True).wait_for()
-        assert not await card.get_by_role("button", name=label("common.edit"), exact=True).count()
+        await playwright.expect(card.get_by_role("button", name=label("common.edit"), exact=True)).to_have_count(0)
         await card.get_by_role("button", name=label("approvals.approve"), exact=True).click()
         await page.get_by_text(label("stacks.rowsWait", count=2)).wait_for()
         await page.get_by_role("button", name=label("stacks.lookAtRows")).click()

@@ -20,7 +20,7 @@ import pytest
 
 from browser.test_accessibility import axe as axe  # a fixture
 from browser.test_accessibility import violations
-from browser.window import MILLISECONDS, ROOT, SAMPLES
+from browser.window import MILLISECONDS, ROOT, SAMPLES, playwright
 from extraction_case import until
 from node import command_environment, install_packages, node_paths, run_command
 from supabase_stand_in import EMAIL, PASSWORD, PUBLISHABLE_KEY, SECRET_KEY, supabase_project
@@ -146,7 +146,7 @@ async def test_readme_of_the_example_leads_to_a_corrected_field(checkout, clone,
                 total = page.get_by_label("total", exact=True)
                 await total.click()
                 box = page.get_by_role("button", name="Location of total", exact=True)
-                assert await box.get_attribute("aria-pressed") == "true"
+                await playwright.expect(box).to_have_attribute("aria-pressed", "true")
                 assert await violations(page, axe) == []
                 await total.fill("280.5")
                 await total.press("Enter")

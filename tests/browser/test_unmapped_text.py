@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from browser.scripts import extraction_script, new_extraction
-from browser.window import label
+from browser.window import label, playwright
 from extraction_case import until
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +31,7 @@ async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
         document_id, extraction_id = await new_extraction(server, TEXT)
         await window.open(f"/documents/{document_id}")
         await window.field_row("total").wait_for()
-        assert await page.locator("rect[data-unmapped]").count() == 0
+        await playwright.expect(page.locator("rect[data-unmapped]")).to_have_count(0)
         await page.keyboard.press("u")
         tree = page.get_by_role("tree", name=label("document.unmapped"))
         rows = tree.locator("[role=treeitem][aria-level='2']")
@@ -52,7 +52,7 @@ async def test_unmapped_values_are_added_by_keyboard(serve, browsing):
         await page.keyboard.press("Enter")
         await page.get_by_label("Field", exact=True).wait_for()
         await page.keyboard.type("due_date")
-        assert await page.get_by_label("Value").input_value() == "2024-03-12"
+        await playwright.expect(page.get_by_label("Value")).to_have_value("2024-03-12")
         await page.keyboard.press("Enter")
         await rows.nth(2).wait_for(state="detached")
         # The next item has the focus. The arrow key moves to the one after it and skips page rows.
