@@ -57,10 +57,14 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
             }
 
         async def is_stored(expected: dict[str, tuple[object, bool]]) -> None:
-            async def check() -> bool:
-                return await stored() == expected
+            now: dict[str, tuple[object, bool]] = {}
 
-            await until(check)
+            async def check() -> bool:
+                nonlocal now
+                now = await stored()
+                return now == expected
+
+            await until(check, describe=lambda: f"stored: {now}; expected: {expected}")
 
         async def names() -> list[str]:
             return await grid.locator("[role=gridcell][aria-colindex='2'] a").all_inner_texts()
