@@ -22,7 +22,8 @@ Order: TypeAlias = str
 """Order of three numbers: `dmy`, `mdy` or `ymd`; empty if a month name or a four-digit year first makes it clear."""
 Period: TypeAlias = tuple[int, str]
 """A year, and a month, `03`, or a quarter, `q1`."""
-TimeOfDay: TypeAlias = tuple[int, int, int | None]
+TimeOfDay: TypeAlias = tuple[int, int, int | None, int | None]
+"""Hour, minute, second, and the minutes that its zone is ahead of UTC; None where they are not stated."""
 
 _NAMES: Final = """
 en january february march april may june july august september october november december
@@ -81,6 +82,10 @@ he ינואר פברואר מרס אפריל מאי יוני יולי אוגוס
 ar يناير فبراير مارس أبريل مايو يونيو يوليو أغسطس سبتمبر أكتوبر نوفمبر ديسمبر
 th มกราคม กุมภาพันธ์ มีนาคม เมษายน พฤษภาคม มิถุนายน กรกฎาคม สิงหาคม กันยายน ตุลาคม พฤศจิกายน ธันวาคม
 th ม.ค ก.พ มี.ค เม.ย พ.ค มิ.ย ก.ค ส.ค ก.ย ต.ค พ.ย ธ.ค
+id januari februari maret april mei juni juli agustus september oktober november desember
+id jan peb mar apr mei jun jul agu sep okt nop des
+hi जनवरी फरवरी मार्च अप्रैल मई जून जुलाई अगस्त सितंबर अक्टूबर नवंबर दिसंबर
+lt sausio vasario kovo balandžio gegužės birželio liepos rugpjūčio rugsėjo spalio lapkričio gruodžio
 ar يناير فبراير مارس إبريل ماي يونيه يوليه أوت سبتمبر أكتوبر نوفمبر ديسمبر
 """
 # `listopad` is November in Polish and Czech, and October in Croatian.
@@ -102,7 +107,7 @@ _NAMED: Final[frozenset[Order]] = frozenset({""})
 _DAY_FIRST_ORDER: Final[frozenset[Order]] = frozenset({"dmy"})
 
 _ORDINAL = r"(?:st|nd|rd|th|er|ste|de|º|°|o|a)?"
-_SEPARATOR = r"[\s\x1f.,/\-']*"
+_SEPARATOR = r"[\s\x1f.,/\-'\"]*"
 _OF_WORDS = r"(?:(?:day\s)?(?:de|del|of|di|van|the)\s|เดือน\s?|b\.?e\.?\s|พ\.ศ\.\s?)?"
 _YEAR = r"(\d{4}|(?<!\s-)(?<!\s-\s)\d{2}(?!\s[^\W\d_]{3,12}\.?,?\s\d{4}))(?!\d)"  # 31 is a day in `1 May - 31 May 2024`
 _NUMERIC = re.compile(
@@ -163,8 +168,11 @@ _ROMAN_MONTH = re.compile(
     r"(\d(?<![\w.,/\-]\d)\d?)(?:\s?(?:\.\s?|[/\-])([ivx]{1,4})\s?(?:\.\s?|[/\-])|\s([ivx]{2,4})\s)"
     r"(\d{4}|\d\d)(?!\w|[.,/\-]\d)"
 )
-_YEAR_BEFORE = re.compile(rf"([12](?<!\d\d)\d{{3}}){_SEPARATOR}([^\W\d_]{{3,12}}){_SEPARATOR}(\d{{1,2}})(?![\d])")
+_YEAR_BEFORE = re.compile(
+    rf"([12](?<!\d\d)\d{{3}})(?:\sm\.)?{_SEPARATOR}([^\W\d_]{{3,12}}){_SEPARATOR}(\d{{1,2}})(?![\d])"
+)
 _EAST_ASIAN = re.compile(r"(\d(?<!\d\d)\d{3})\s?[年년]\s?(\d{1,2})\s?[月월]\s?(\d{1,2})\s?[日일]")
+_VIETNAMESE = re.compile(r"ngay\s(\d\d?)\sthang\s(\d\d?)\snam\s(\d{4})(?!\d)")
 _DAY_AND_MONTH = re.compile(
     rf"(\d(?<![\w.,/\-]\d)\d?){_ORDINAL}\.?\s?{_OF_WORDS}({units.any_of(MONTHS)})(?![^\W_]|\.?,?\s?\d{{4}})"
 )
@@ -201,9 +209,21 @@ _COMPACT = re.compile(
     r"([12](?<![\w.,/\-]\d)(?:(?<=1)9|(?<=2)0)\d\d)(\d\d)(\d\d)(?:(?![\d.,/\-]?\w)|(?=[/\-t_]?\d{6}(?!\d)))"
 )
 _TIME = re.compile(
-    r"(?P<hour>\d(?<![\d:.,]\d)\d?)(?P<mark>[:h]|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(?P<minute>\d\d)"
-    r"(?:[:.](?P<second>\d\d))?(?![\d:])(?:\s?(?P<half>[ap])\.?\s?m\b\.?)?"
+    r"(?P<hour>\d(?<![\d:.,]\d)\d?)(?P<mark>[:h時时点點]|시\s?|\.(?=\d\d(?:\.\d\d)?(?![.,]?\d)))(?P<minute>\d\d)"
+    r"(?:(?:[:.]|[分분]\s?)(?P<second>\d\d)秒?)?(?![\d:])[分분]?"
 )
+# The half of the day, after or before a time. A single letter counts only without a space before it: `8:13p`.
+_HALF_AFTER = re.compile(
+    r"\s?(?:(?P<a>a\.?\s?m\b\.?|π\.?\s?μ\b\.?|صباحا|ص)|(?P<p>p\.?\s?m\b\.?|μ\.?\s?μ\b\.?|مساء|م"
+    r"|(?:uhr\s)?(?:abends|nachmittags)|de\sla\s(?:tarde|noche)|du\ssoir|de\sl'apres-midi))(?![^\W_])|(?P<short>[ap])(?![^\W_])"
+)
+_HALF_BEFORE = re.compile(
+    r"(?:(?<![^\W_])(?<!\d\s)(?:(?P<a>a\.?m)|(?P<p>p\.?m))\.?|(?P<morning>上午|午前|오전)|(?P<evening>下午|午後|晚上|오후))\s?\Z"
+)
+_ZONE_AFTER = re.compile(
+    r"\s?(?:(?P<name>z|utc|gmt|cet|cest|mez|mesz|jst)|(?P<sign>[+-])(?P<h>\d\d):?(?P<m>\d\d))(?![\w:])"
+)
+_ZONES: Final = {"z": 0, "utc": 0, "gmt": 0, "cet": 60, "mez": 60, "cest": 120, "mesz": 120, "jst": 540}
 # A word before two numbers with a colon that makes them a ratio or a verse.
 _RATIO_BEFORE = re.compile(
     r"(?<![^\W_])(?:ratio|scale|verhaltnis|massstab|echelle|escala|scala|odds|psalms?|ps|verse|genesis|exodus|matthew|mark"
@@ -218,7 +238,7 @@ _HOUR_BEFORE = re.compile(
 _MONEY_AFTER = re.compile(rf"\s?(?:[{units.SYMBOLS}%‰]|{units.any_of(units.CURRENCY_LETTERS)}(?![^\W_]))")
 _MONEY_BEFORE = re.compile(rf"(?:[{units.SYMBOLS}]|(?<![^\W_]){units.any_of(units.CURRENCY_LETTERS)})\s?\Z")
 _DIGIT = re.compile(r"\d")
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s?(?:Z|[+-]\d\d:?\d\d)?)?")
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?(\s?(?:Z|[+-]\d\d:?\d\d))?)?")
 
 
 class PrintedDate(NamedTuple):
@@ -260,7 +280,8 @@ def parse(text: str) -> DateAndTime | None:
     iso = _ISO.fullmatch(text)
     if iso:
         days = _valid([(int(iso[1]), int(iso[2]), int(iso[3]))])
-        time = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None) if iso[4] else None
+        zone = _zone(_ZONE_AFTER.match(iso[7].lower())) if iso[7] else None
+        time = (int(iso[4]), int(iso[5]), int(iso[6]) if iso[6] else None, zone) if iso[4] else None
         return DateAndTime(days, time) if days else None
     folded = fold(text)
     for start, end, times in find_times(folded, allow_dots=True):
@@ -334,6 +355,8 @@ def _find_dates_as_printed(text: str) -> Iterator[_FoundDate]:
     for pattern in (_EAST_ASIAN, _COMPACT) if "年" in text or "년" in text else (_COMPACT,):
         for found in pattern.finditer(text):
             yield _FoundDate(*found.span(), [((int(found[1]), int(found[2]), int(found[3])), "")])
+    for found in _VIETNAMESE.finditer(text):
+        yield _FoundDate(*found.span(), [((int(found[3]), int(found[2]), int(found[1])), "")])
 
 
 def _range_start(text: str, end: _FoundDate) -> Iterator[_FoundDate]:
@@ -456,15 +479,30 @@ def find_times(text: str, allow_dots: bool = False) -> Iterator[tuple[int, int, 
     """
     for found in _TIME.finditer(text):
         hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"] or 0)
-        if found["half"]:
+        before = text[max(0, found.start() - _LOOK_BACK_CHARACTERS) : found.start()]
+        end, zone = found.end(), None
+        if half := _HALF_AFTER.match(text, end):
+            end = half.end()
+        half = half or _HALF_BEFORE.search(before)
+        if half:
             if not 1 <= hour <= 12:
                 continue
-            hour = hour % 12 + (12 if found["half"] == "p" else 0)
+            is_late = not {"p", "evening"}.isdisjoint(key for key, part in half.groupdict().items() if part)
+            hour = hour % 12 + (12 if is_late or half[0] == "p" else 0)
         elif found["mark"] == "." and not allow_dots and not _is_marked_as_time(text, found):
             continue
-        is_ratio = _RATIO_BEFORE.search(text, max(0, found.start() - _LOOK_BACK_CHARACTERS), found.start()) is not None
-        if not is_ratio and hour < 24 and minute < 60:
-            yield found.start(), found.end(), ((hour, minute, second if found["second"] else None),)
+        # `08:00-12:00` are opening hours.
+        printed_zone = _ZONE_AFTER.match(text, end)
+        if printed_zone and (printed_zone["name"] or found["second"]):
+            zone = _zone(printed_zone)
+        if not _RATIO_BEFORE.search(before) and hour < 24 and minute < 60:
+            yield found.start(), end, ((hour, minute, second if found["second"] else None, zone),)
+
+
+def _zone(printed: re.Match[str] | None) -> int | None:
+    if printed is None or printed["name"]:
+        return _ZONES[printed["name"]] if printed else None
+    return (int(printed["h"]) * 60 + int(printed["m"])) * (-1 if printed["sign"] == "-" else 1)
 
 
 def _is_marked_as_time(text: str, found: re.Match[str]) -> bool:
@@ -475,8 +513,10 @@ def _is_marked_as_time(text: str, found: re.Match[str]) -> bool:
 
 
 def is_same_time(value: TimeOfDay, printed: TimeOfDay) -> bool:
-    """Return whether two times are the same. Seconds that only one of them has must be zero."""
-    return value[:2] == printed[:2] and (value[2] or 0) == (printed[2] or 0)
+    """Return whether two times are the same. Seconds that only one of them has must be zero, and a zone that only one
+    of them has may be any."""
+    zones = {value[3], printed[3]} - {None}
+    return value[:2] == printed[:2] and (value[2] or 0) == (printed[2] or 0) and len(zones) < 2
 
 
 def _days_of_numbers(a: str, b: str, c: str) -> list[tuple[Day, Order]]:

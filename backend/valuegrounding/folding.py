@@ -36,9 +36,10 @@ _REPLACED_BEFORE_NFKC = str.maketrans(
 )
 _REPLACED_AFTER_NFKC = str.maketrans(
     {
-        **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃➖", "-"),
+        **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃➖˗", "-"),
         **dict.fromkeys("‘’‚‛′ʼ`´", "'"),
         **dict.fromkeys("“”„‟″«»‹›", '"'),
+        "٪": "%",
         "٫": ".",  # the Arabic decimal separator has only this meaning, and the thousands separator only its own
         "٬": "'",
         "،": ",",

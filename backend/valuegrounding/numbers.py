@@ -22,14 +22,22 @@ from valuegrounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
-# OCR may put a space beside a separator: `1, 234.56`, `1.234, 56`, `1,719.3 3`.
+# OCR may put a space beside a separator: `1, 234.56`, `1.234, 56`, `1,719.3 3`, `1234 .56`.
 _SPLIT = re.compile(
     r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:,[ \n]\d{3}(?:,\d{3})*\.\d\d|\.[ \n]\d{3}(?:\.\d{3})*,\d\d"
-    r"|(?:,\d{3})+(?:\.[ \n]\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:,[ \n]\d\d|,\d[ \n]\d))(?![\d.,]\d|\d)"
+    r"|(?:,\d{3})+(?:\.[ \n]\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:,[ \n]\d\d|,\d[ \n]\d)|\d{0,6}[ \n][.,]\d\d)"
+    r"(?![\d.,]\d|\d)"
 )
-_SPLIT_SPACE = re.compile(r"(?:(?<=[.,])|(?<=[.,]\d))[ \n]")
+_SPLIT_SPACE = re.compile(r"(?:(?<=[.,])|(?<=[.,]\d))[ \n]|[ \n](?=[.,]\d\d\Z)")
 _SPACE = re.compile(r"[ \n]")
-_NO_DIGITS = {ord(mark): None for mark in f".,'· \n{HARD_SPACE}"}
+# A sign of money or a Swedish colon in place of the decimal mark: `12€50`, `1 234:50`, `75:50 kr`.
+_MIDDLE_MARK = re.compile(
+    rf"\d(?<![\w.,:/'\-]\d)(?:\d{{0,2}}(?:[ \n\x1f]\d{{3}})+:|\d{{0,5}}(?:[{SYMBOLS}]"
+    r"|:(?=\d\d[ \n]?(?:kr|sek)(?![^\W_]))))\d\d(?!\w|[.,:]\d)"
+)
+_MIDDLE = re.compile(rf"([\d \n\x1f]+)([:{SYMBOLS}])(\d\d)")
+_WHOLE_AFTER = re.compile(r"[.,:]-{1,2}(?!\w)")  # 1.250,-
+_NO_DIGITS = {ord(mark): None for mark in f".,'·: \n{HARD_SPACE}{SYMBOLS}"}
 _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 # Either with three decimals, or with a separator of thousands.
@@ -58,6 +66,7 @@ moins de, plus de, au moins, menos de, meno di, piu di
 _LIMIT_WORD = any_of(re.split(r", |\n", _LIMIT_WORDS.strip()))
 _CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
 _SCALED = any_of(units.SCALED_CURRENCIES)
+_LONG_SCALE = any_of(word for word, places in units.SCALES.items() if places and len(word) > 2)
 _UNIT = any_of(units.UNIT_OF)
 _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
 
@@ -70,6 +79,8 @@ _BEFORE: Final = rf"""(?:
     |(?P<open>[(<])
     |(?P<plus>\+)
     |(?P<scaled>(?<![^\W_]){_SCALED})[.:]?
+    |(?P<scale>(?<![^\W_])(?<!\d[ ]){_LONG_SCALE})\.?     # Mio. € 1,5
+    |(?P<percent>(?<![^\s(:=])[%‰](?![ ]))          # %18
     |(?P<money_minus>(?<![^\W_]){_CURRENCY}-)
     |(?P<money>(?<![^\W\d_]){_CURRENCY})[.:]?
     )[ ]?\Z"""
@@ -83,7 +94,7 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<debit>\((?:dr|db)\.?\)|(?:dr|db)(?![^\W_]))
     |(?P<overdrawn>\(od\)|o/?d(?![^\W_]))
     |(?P<minus>\(-\)|\./\.(?![ ]?[\w(-]))
-    |(?P<whole>[.,]-{{1,2}}(?!\w))                # 1.250,-
+    |(?P<whole>[.,:]-{{1,2}}(?!\w))               # 1.250,-
     |(?P<sign>-(?!\w))
     |(?P<percent>[%‰]|{any_of(units.PERCENT_WORDS)}(?![^\W_]))
     |(?P<scaled>{_SCALED}(?![^\W_]))
@@ -100,6 +111,7 @@ _SIDE_AFTER = re.compile(r"[ ]?(?:(?P<debit>\(s\)|(?:s|soll|d)(?![^\W_]))|(?P<cr
 _SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h)|(?P<debit>dr|db|s)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
 _KINDS_WITH_SIDES: Final = ("account", "ledger")
 _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
+_STARS = re.compile(r"(?<=[^\s*])\*+\Z")  # before an amount on a cheque: `-***75.00`
 _DIGIT_BEFORE = re.compile(r"\d[)\-%]?(?P<gap> ?)\Z")
 _DIGIT_AFTER = re.compile(r"\.?(?P<gap> ?)[-(]?\d")
 # The other end of a range without spaces.
@@ -122,7 +134,8 @@ _CENTS = re.compile(r"[.,]\d\d\Z")
 _POWER_AFTER = re.compile(r"e|[ \n\x1f]?[x×*·]")
 _EXPONENT = re.compile(r"e([-+]?\d{1,2})(?![^\W_]|[.,]\d)")
 _FRACTION = re.compile(
-    r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})[ \n\x1f] ?)?(?P<part>\d\d?)(?P<bar>[/⁄])(?P<of>\d\d?)(?![\d/⁄]|[.,]\d)"
+    r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})(?:[ \n\x1f] ?|(?=\^)))?\^?(?P<part>\d\d?)(?P<bar>[/⁄])\^?(?P<of>\d\d?)"
+    r"(?![\d/⁄]|[.,]\d)"
 )
 _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m` is three million or three thousand
 _SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # other meanings without a currency
@@ -228,7 +241,13 @@ class NumberIndex:
         self._are_in_cell = are_in_cell
         self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
         # Digits that are grouped by spaces, and fractions: `1 250,00`, `7 1/2`.
-        self.groups = sorted([*_find_space_grouped(text, are_joined), *_find_fractions(text, are_joined)])
+        self.groups = sorted(
+            [
+                *_find_space_grouped(text, are_joined),
+                *_find_fractions(text, are_joined),
+                *_find_middle_marks(text, are_joined),
+            ]
+        )
         # Keyed by significant digits: all values of a printed number share them.
         self._by_digits: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         pieces: set[int] = set()
@@ -303,6 +322,8 @@ class NumberIndex:
         if not _SPACE.search(whole) or _is_certainly_one(whole):
             return True
         before, after = _SHORT_NUMBER_BESIDE
+        if _WHOLE_AFTER.match(text, end):
+            return True
         if _SPLIT_SPACE.search(whole) or before.search(text, max(0, start - 5), start) or after.match(text, end):
             return False
         if _COUNT_BEFORE.search(text, max(0, start - _CONTEXT_CHARACTERS), start):
@@ -416,6 +437,8 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     unit, currency = _unit(left, right), _currency(before, after, left, right)
     if letter:
         currency = units.LETTER_CURRENCIES[letter[1]]
+    elif (middle := _MIDDLE.fullmatch(body)) and middle[2] != ":":
+        currency = units.codes_of(middle[2])
     places = int(exponent[1]) if exponent else _scale_places(before, left, right, kind)
     if "power" in right and places is not None:
         exponent = right["power"]
@@ -428,13 +451,15 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     if "unspaced" in right and "," in body:
         values = tuple(value for value in values if "." not in value)  # 1,234千円: never a decimal comma
     shifted: tuple[str, ...] = ()
-    if "percent" in right:
+    if unit in ("%", "‰"):
         shifted = tuple(_shift_point(value, -2 if unit == "%" else -3) for value in values)
     elif places or exponent:
         values, shifted = (), tuple(_shift_point(value, places) for value in values)
     is_minus, is_either, is_range = _sign(before, body, after, left, right)
     booked = _booked_signs(left, right, kind)
     is_minus = is_minus or booked == (True,)
+    if start < 0 and "sign" in left and "money" in left:
+        is_minus, is_either = False, True  # `CHF -.50` may be 50 cents
     before_rest = before[: min((token.start() for token in left.values()), default=len(before))]
     after_rest = after[max((token.end() for token in right.values()), default=0) :]
 
@@ -444,7 +469,7 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
         whole_start = start - len(before) + opening.start()
         whole = Number(whole_start, end + closing.end(), _negate(values or shifted), (), currency, unit)
         plain = Number(start, end, values, shifted, currency, unit)
-        is_remark = unit is not None or _YEAR.fullmatch(body) is not None
+        is_remark = (unit is not None and next(iter(right)) != "close") or _YEAR.fullmatch(body) is not None
         return ParsedNumber((plain, whole) if is_remark else (whole,), before_rest, after_rest)
     if is_minus:
         values, shifted = _negate(values), _negate(shifted)
@@ -453,7 +478,7 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     first = next(iter(right), None)
     if first in ("credit", "debit", "overdrawn") and booked:
         end += right[first].end()
-    elif after.startswith("-"):
+    elif after.startswith("-") and is_minus:
         end += 1
     start -= before.endswith("-")
     # `Shop > 75` may be breadcrumb navigation, `9.99+` a mark on a receipt, and `at most 5` a text that ends in 5.
@@ -498,6 +523,7 @@ def _read_end_of_range(before: str, body: str, after: str, kind: DocumentKind | 
 def _read_tokens_before(text: str, body: str, kind: DocumentKind | None) -> _Tokens:
     """Return the tokens before a number, keyed by kind, the nearest first."""
     found: _Tokens = {}
+    text = _STARS.sub("", text)
     side = _SIDE_BEFORE.search(text) if _CENTS.search(body) else None  # CR 12 is an identifier
     if side and side[0][0] in "sh" and kind not in _KINDS_WITH_SIDES:
         side = None
@@ -507,6 +533,7 @@ def _read_tokens_before(text: str, body: str, kind: DocumentKind | None) -> _Tok
         (token := _pattern(_BEFORE).search(text, max(0, len(text) - _MAX_TOKEN_CHARACTERS)))
         and token.lastgroup is not None
         and token.lastgroup not in found
+        and not (token.lastgroup == "scale" and "money" not in found)
     ):
         found[token.lastgroup] = token
         text = text[: token.start()]
@@ -542,8 +569,10 @@ def _can_start_number(before: str, left: _Tokens, is_rate: bool) -> bool:
         return above in ("", " ", "(") or above.isdigit() or is_rate  # 2@5.79, VAT@20%
     if character in "/:" and (DATE_BEFORE.search(before) or _SEGMENT_BEFORE.search(before)):
         return True
+    if character == "\\":
+        return above in ("", " ", "(")  # a yen sign in Japanese fonts
     # "/", ":", "'", ".", ",", "%" or ")" between digits makes them one token.
-    return character not in "-^_@&\\" and not above.isdigit()
+    return character not in "-^_@&" and not above.isdigit()
 
 
 def _can_end_number(after: str, right: _Tokens, is_in_segment: bool) -> bool:
@@ -588,6 +617,8 @@ def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> 
     """Return whether a number is negative; whether its sign is ambiguous, because of a dash with spaces; and whether
     such a dash makes it a range with a similar number. `4711 - 75.00` is not a range."""
     dash, dash_after = left.get("sign"), right.get("sign")
+    if dash_after is not None and body.count(".") == 0 and _is_yen(before, left):
+        dash_after = None  # ends an amount of yen or won: `¥1,250-`
     is_apart = dash is not None and dash[0].endswith(" ")
     is_apart_after = dash_after is not None and dash_after[0].startswith(" ")
     is_minus = (
@@ -605,6 +636,11 @@ def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> 
     return is_minus, is_either, is_range
 
 
+def _is_yen(before: str, left: _Tokens) -> bool:
+    money = units.codes_of(left["money"]["money"]) if "money" in left else None
+    return before.rstrip().endswith("\\") or (money is not None and not money.isdisjoint(("JPY", "KRW")))
+
+
 def _booked_signs(left: _Tokens, right: _Tokens, kind: DocumentKind | None) -> tuple[bool, ...]:
     """Return whether a number marked as credit, debit or overdrawn is negative. It may be either if the document does
     not show whose account it is; empty without such a mark."""
@@ -617,6 +653,8 @@ def _booked_signs(left: _Tokens, right: _Tokens, kind: DocumentKind | None) -> t
 
 
 def _unit(left: _Tokens, right: _Tokens) -> str | None:
+    if "percent" in left and "percent" not in right:
+        return left["percent"]["percent"]
     if "percent" in right:
         return units.PERCENT_WORDS.get(right["percent"]["percent"], right["percent"]["percent"])
     token = right.get("unit")
@@ -661,22 +699,25 @@ def _scale_places(before: str, left: _Tokens, right: _Tokens, kind: DocumentKind
         return units.SCALED_CURRENCIES[(left.get("scaled") or right["scaled"])["scaled"]]
     if "unspaced" in right:
         return None if right["unspaced"]["more"] else units.UNSPACED_SCALES[right["unspaced"]["scale_word"]]
+    if "scale" in left:
+        return units.SCALES[left["scale"]["scale"]]
     if "scale" in right:
         word = right["scale"]["scale"]
         return 0 if word in _SCALES_OF_MONEY and not has_money else units.SCALES[word]
     if "unit" in right and right["unit"]["unit"] in _UNITS_OR_SCALES and has_money:
         return None
+    if "unit" in right and right["unit"]["unit"] == "l" and _is_rupees(left):
+        return 5  # lakh
     return 7 if _cr_means_crore(left, right, kind) else 0
 
 
 def _cr_means_crore(left: _Tokens, right: _Tokens, kind: DocumentKind | None) -> bool:
     """Return whether `Cr` after an amount in rupees means crore (ten million) and not credit."""
-    return (
-        kind is None
-        and "credit" in right
-        and "money" in left
-        and "INR" in (units.codes_of(left["money"]["money"]) or ())
-    )
+    return kind is None and "credit" in right and _is_rupees(left)
+
+
+def _is_rupees(left: _Tokens) -> bool:
+    return "money" in left and "INR" in (units.codes_of(left["money"]["money"]) or ())
 
 
 def _prevailing(marks: Counter[str]) -> str | None:
@@ -685,6 +726,8 @@ def _prevailing(marks: Counter[str]) -> str | None:
 
 
 def _parse_digits(body: str) -> tuple[str, ...]:
+    if middle := _MIDDLE.fullmatch(body):
+        return (join_decimal(_GROUPS.sub("", middle[1]), middle[3]),)
     if fraction := _FRACTION.fullmatch(body):
         value = int(fraction["whole"] or 0) + Decimal(int(fraction["part"])) / int(fraction["of"])
         return (one,) if (one := canonical_decimal(value)) else ()
@@ -723,10 +766,16 @@ def _find_fractions(text: str, are_joined: Callable[[int], bool]) -> Iterator[tu
         is_alone = not found["whole"]
         if not (0 < part < of in _DENOMINATORS and of % 3):
             continue
-        if not is_alone and are_joined(found.end("whole")):
+        if not is_alone and (text[found.end("whole")] == "^" or are_joined(found.end("whole"))):
             yield found.span()
         elif found["bar"] == "⁄" and not text[found.start("part") - 1 : found.start("part")].isalnum():
             yield found.start("part"), found.end()
+
+
+def _find_middle_marks(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    for found in _MIDDLE_MARK.finditer(text):
+        if all(are_joined(found.start() + space.start()) for space in _SPACE.finditer(found[0])):
+            yield found.span()
 
 
 def begins_fraction(text: str, at: int) -> bool:
@@ -737,6 +786,8 @@ def begins_fraction(text: str, at: int) -> bool:
 
 def _is_certainly_one(whole: str) -> bool:
     """Return whether digits with a space are never two numbers: `1 250,00`, `10 000`, `7 1/2`."""
+    if _MIDDLE.fullmatch(whole):
+        return True
     return not _SPLIT_SPACE.search(whole) and ("," in whole or bool(re.search(r"\s0", whole)) or _is_fraction(whole))
 
 
