@@ -402,7 +402,7 @@ class Pdf:
                         is_whole = without_mapping.issuperset(seen)
                         font = fonts.single_without_mapping(without_mapping) if is_whole else None
                         unmapped_words.append(UnmappedWord(word.text, direction, word.box, font))
-                    elif text := word.text.strip(UNKNOWN):
+                    elif text := word.text if _DIGIT.search(word.text) else word.text.strip(UNKNOWN):
                         unverified += 1
                         unclear += UNKNOWN in text
                         groups.setdefault(direction, []).append(PlacedWord(text, *word.box))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -72,3 +73,18 @@ get_fill_color = _bind("FPDFPageObj_GetFillColor", _integer, *[_handle] * 5)
 get_bitmap = _bind("FPDFImageObj_GetBitmap", _handle, _handle)
 get_image_size = _bind("FPDFImageObj_GetImagePixelSize", _integer, _handle, _handle, _handle)
 destroy_bitmap = _bind("FPDFBitmap_Destroy", None, _handle)
+_is_generated = _bind("FPDFText_IsGenerated", _integer, _handle, _integer)
+_get_box = _bind("FPDFText_GetCharBox", _integer, _handle, _integer, *[_handle] * 4)
+_MIN_INK_POINTS, _MAX_SLANT_QUARTERS = 0.05, 0.001
+
+
+def has_ink(layer: Handle, index: int) -> bool:
+    """Return whether a character of a text layer is a glyph with an area, unlike a space. The box of a slanted space
+    has an area too, so slanted characters have no ink."""
+    quarters = get_angle(layer, index) / (math.pi / 2)
+    if abs(quarters - round(quarters)) > _MAX_SLANT_QUARTERS:
+        return False
+    left, right, bottom, top = [ctypes.c_double() for _ in range(4)]
+    if _is_generated(layer, index) or not _get_box(layer, index, *map(ctypes.addressof, (left, right, bottom, top))):
+        return False
+    return right.value - left.value > _MIN_INK_POINTS < top.value - bottom.value

@@ -13,13 +13,18 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from pagewords.pages import PlacedWord
-from pagewords.pdfium import Handle, get_font, has_map_error, is_embedded, text_object
+from pagewords.pdfium import Handle, get_font, has_ink, has_map_error, is_embedded, text_object
 from pagewords.symbols import UNKNOWN
 
 # Controls, and private-use characters except those of symbol fonts and the parts of tall brackets. PDFium marks hyphens
 # by U+0002 and U+FFFE.
 _NAMELESS = re.compile(
     "[\0\1\3-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\uffff\ue000-\uf01f\uf100-\uf8e4\uf8ff\U000f0000-\U0010ffff]"
+)
+# Invisible characters, and spaces at a digit. If one is drawn, the font maps the glyph of another to it.
+_WITHOUT_INK = re.compile(
+    "[\u034f\u061c\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
+    r"|(?<=\d)[ \u00a0]|[ \u00a0](?=\d)"
 )
 Box = tuple[float, float, float, float]
 
@@ -46,11 +51,13 @@ class UnmappedWord(NamedTuple):
 def mark_unmapped(layer: Handle, codes: list[int]) -> set[int]:
     """Return the indexes of characters without a mapping. Codes that are not characters become UNKNOWN."""
     found = {at for at, code in enumerate(codes) if has_map_error(layer, at) and code not in _SPACES}
-    found.update(match.start() for match in _NAMELESS.finditer("".join([_character(code) for code in codes])))
-    for at in found:
-        if codes[at] == 2 or codes[at] == 0xFFFE or _NAMELESS.match(_character(codes[at])):
+    text = "".join([_character(code) for code in codes])
+    found.update(match.start() for match in _NAMELESS.finditer(text))
+    inked = {match.start() for match in _WITHOUT_INK.finditer(text) if has_ink(layer, match.start())}
+    for at in found | inked:
+        if at in inked or codes[at] == 2 or codes[at] == 0xFFFE or _NAMELESS.match(text[at]):
             codes[at] = ord(UNKNOWN)
-    return found
+    return found | inked
 
 
 def _character(code: int) -> str:

@@ -36,7 +36,7 @@ _REPLACED_BEFORE_NFKC = str.maketrans(
 )
 _REPLACED_AFTER_NFKC = str.maketrans(
     {
-        **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃➖˗", "-"),
+        **dict.fromkeys("‐‑‒–—―−﹘﹣－⁃➖˗\uf02d", "-"),
         **dict.fromkeys("‘’‚‛′ʼ`´", "'"),
         **dict.fromkeys("“”„‟″«»‹›", '"'),
         "٪": "%",

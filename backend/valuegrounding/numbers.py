@@ -140,6 +140,9 @@ _FRACTION = re.compile(
 _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m` is three million or three thousand
 _SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # other meanings without a currency
 
+# A slash of fractions, a character that the reader does not know, and lines that may be drawn for a minus.
+_UNCLEAR_MARKS: Final = frozenset("⁄\ufffd─━╌╴╶⎯⸺ˉ¯⚊־᠆﹍¬")
+
 _Tokens = dict[str, re.Match[str]]
 
 
@@ -564,7 +567,7 @@ def _can_start_number(before: str, left: _Tokens, is_rate: bool) -> bool:
     if character.isalpha():
         return bool(UNSPACED.match(character)) or (character == "x" and not above.isalpha())
     if not character.isascii():
-        return character != "⁄" and not character.isalnum()
+        return (character not in _UNCLEAR_MARKS or above == character) and not character.isalnum()
     if character == "@":
         return above in ("", " ", "(") or above.isdigit() or is_rate  # 2@5.79, VAT@20%
     if character in "/:" and (DATE_BEFORE.search(before) or _SEGMENT_BEFORE.search(before)):
@@ -588,7 +591,7 @@ def _can_end_number(after: str, right: _Tokens, is_in_segment: bool) -> bool:
         is_times = character == "x" and (beyond.isdigit() or not beyond.isalnum())  # 35.5x25.5
         return bool(UNSPACED.match(character)) or is_times
     if not character.isascii():
-        return character != "⁄" and not character.isalnum()
+        return (character not in _UNCLEAR_MARKS or beyond == character) and not character.isalnum()
     if character == "'" and is_in_segment:
         return True
     if character in "-.,'":

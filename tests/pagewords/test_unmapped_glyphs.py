@@ -101,6 +101,30 @@ async def test_amount_with_unmapped_glyphs_is_what_the_page_shows(
     assert [warning.code for warning in page.warnings] == codes
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("code", ["200B", "0020", "00A0"])
+async def test_minus_that_its_font_calls_a_space_is_read(code: str, tmp_path: Path) -> None:
+    font, *glyphs = make_type3_font("-")
+    cmap = f"begincmap 1 begincodespacerange <41> <41> endcodespacerange 1 beginbfchar <41> <{code}> endbfchar endcmap"
+    amount = "/F3 14 Tf (A) Tj /F1 14 Tf (275,00)"
+    label = text_at("Invoice of the Harbour Trading Company", 50, 700) + text_at("Total", 50, 660)
+    content = f"{label} BT /F1 14 Tf 200 660 Td {amount} Tj ET"
+    fonts = [font.removesuffix(">>") + "/ToUnicode 1002 0 R >>", *glyphs, stream(cmap)]
+    path = tmp_path / "a.pdf"
+    path.write_bytes(make_pdf([content], "[40 600 340 740]", extra=fonts, catalog=""))
+    (page,) = (await read_file(path, "a.pdf", Limits(seconds=600))).pages
+    assert "".join(page.text.split()).endswith("Total-275,00")
+
+
+def test_minus_of_a_font_that_is_not_in_the_file_is_an_unknown_character() -> None:
+    cmap = "begincmap 1 begincodespacerange <2D> <39> endcodespacerange 1 beginbfchar <2D> <200B> endbfchar "
+    cmap += "1 beginbfrange <30> <39> <0030> endbfrange endcmap"
+    font = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 1001 0 R >>"
+    content = text_at("Total", 50, 700) + text_at("-275", 200, 700, font="F3")
+    page = Pdf(make_pdf([content], extra=[font, stream(cmap)], catalog=""), Limits()).read_page(1)
+    assert page is not None and page.text.split() == ["Total", "\ufffd275"]
+
+
 def test_drawn_tick_without_mapping_is_the_mark_of_its_box() -> None:
     box = "50 700 12 12 re S "
     tick = "BT /F3 12 Tf 52 702 Td (\\001) Tj ET " + text_at("I agree", 70, 702)
