@@ -80,6 +80,8 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await grid.get_by_role("row").nth(3).wait_for()
         await shows("Acme.pdf", "Beta.pdf", "Gamma.pdf")
         total = grid.get_by_role("columnheader", name="Total")
+        need_you = page.get_by_role("button", name=label("tables.needYou", count=1))
+        await need_you.wait_for()
         before = await grid.element_handle()
         await grid.get_by_role("columnheader", name=label("tables.status")).click()
         await shows("Gamma.pdf", "Acme.pdf", "Beta.pdf")  # Gamma's total is not on the page
@@ -121,6 +123,7 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         await source.wait_for(state="detached")
         row = grid.get_by_role("row", name="Gamma.pdf")
         await row.get_by_text(label("fields.statuses.confirmed")).wait_for(state="attached")
+        await need_you.wait_for(state="detached")  # at once: what others change is not asked for
 
         # Pasted cells are written one by one. What is not written is shown: a value that someone else has changed
         # meanwhile, and a text outside of the table. A change of another field does not matter.

@@ -102,10 +102,10 @@ export function AddPanel({ uploads, documentIds, onClose }: PanelProps) {
     onSuccess: (stacks) => {
       onClose();
       void refresh(queries, 'stacks', 'records', 'runs');
-      toast(t('adding.started', { count }));
       const only = toRead.length === 1 && toRead[0]!.document_ids.length === 1 ? toRead[0]!.document_ids[0] : undefined;
       if (stacks.length > 0) void navigate({ to: '/tables/$tableId', params: { tableId: stacks[0]! } });
       else if (only !== undefined) void navigate({ to: '/documents/$documentId', params: { documentId: only } });
+      else toast(t('adding.started', { count })); // a table and a document show it by themselves
     },
   });
   const canRead = isKnown && count > 0 && !read.isPending;

@@ -7,8 +7,8 @@ import { cn } from '../components/ui/cn';
 import { useIsStill } from '../shared/useIsStill';
 import { useObjectUrl } from '../shared/useObjectUrl';
 
-/** The upper third of a page, as the API adds a margin. Twice as wide as high. */
-const HEAD = '0,0.12,1,0.23';
+/** The upper left of a page, as the API adds a margin: half as wide, and a seventh as high. */
+const HEAD = '0,0.05,0.4,0.1';
 const WIDTH = 160; // pixels
 
 const headQuery = (documentId: string) =>
@@ -32,12 +32,12 @@ export function Letterhead({ documentId, isReadable, className }: Props) {
       className={cn(
         'flex shrink-0 items-center justify-center overflow-hidden rounded-xs border border-border text-faint',
         url === null ? 'bg-muted' : 'bg-white',
-        className ?? 'h-7 w-14',
+        className ?? 'h-8 w-20',
       )}>
       {url === null ? (
         <FileText size={14} strokeWidth={1.5} />
       ) : (
-        <img src={url} alt="" className="size-full object-cover object-top" />
+        <img src={url} alt="" className="size-full object-cover object-left-top" />
       )}
     </span>
   );

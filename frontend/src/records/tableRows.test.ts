@@ -168,13 +168,13 @@ test('text columns fill the space; resized columns keep their width', () => {
   const widths = gridColumns(columns, { decimals: {}, hidden: [], widths: { c: 70 } }, new Map(), 400).map(
     ({ width }) => width,
   );
-  expect(widths).toEqual([246, 84, 70]);
+  expect(widths).toEqual([254, 76, 70]);
   const long = new Map([['a', { length: 40, decimals: 0 }]]);
-  const [narrow, cut] = [400, 280].map((available) =>
+  const [narrow, cut] = [400, 240].map((available) =>
     gridColumns(columns, { decimals: {}, hidden: [], widths: {} }, long, available).map(({ width }) => width),
   );
-  expect(narrow).toEqual([212, 84, 104]);
-  expect(cut).toEqual([260, 84, 104]); // they would not fit: the table is scrolled
+  expect(narrow).toEqual([252, 76, 72]);
+  expect(cut).toEqual([260, 76, 72]); // they would not fit: the table is scrolled
 });
 
 test('a view is read from the address, without what is not valid', () => {

@@ -58,6 +58,6 @@ export function Amount({ sum, currency, isMixed }: { sum: string; currency: stri
 
 /** Return the length of the longest sum of a column, in characters. */
 export function totalsLength(totals: readonly ColumnTotal[]): number {
-  const lengths = totals.map(({ sum, currency }) => formatNumber(Number(sum)).length + (currency === null ? 3 : 7));
+  const lengths = totals.map(({ sum, currency }) => formatNumber(Number(sum)).length + (currency === null ? 0 : 4));
   return Math.max(0, ...lengths);
 }

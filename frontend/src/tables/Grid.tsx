@@ -43,6 +43,8 @@ export interface GridProps {
   label: string;
   /** Pixels of the column of documents. */
   documentWidth: number;
+  /** The first column has no room for the names of documents. */
+  isNameless: boolean;
   /** The status stays in view when the columns are scrolled. */
   isStatusFixed: boolean;
   columns: readonly GridColumn[];
@@ -311,6 +313,7 @@ export function Grid(props: GridProps) {
               rangeRight={isInRange ? range.right : -1}
               editing={isActive ? editing : null}
               mixed={totals.mixed}
+              isNameless={props.isNameless}
               marks={props.marksAt(index)}
               onFinish={finish}
               onSelect={(isRange) => (isRange ? selection.extend(index, rowAt) : selection.toggle(index, rowAt))}

@@ -11,7 +11,10 @@ import { cellId, clamp, type Cursor } from './grid';
 import { DOCUMENT, FIRST, type GridColumn, MAX_WIDTH, MIN_WIDTH, resizeColumn } from './gridColumns';
 
 interface Props
-  extends Pick<GridProps, 'table' | 'columns' | 'required' | 'total' | 'sort' | 'selection' | 'onSort' | 'onMenu'> {
+  extends Pick<
+    GridProps,
+    'table' | 'columns' | 'required' | 'total' | 'sort' | 'selection' | 'onSort' | 'onMenu' | 'isNameless'
+  > {
   shown: readonly VirtualItem[];
   /** Pixels. */
   width: number;
@@ -19,7 +22,7 @@ interface Props
 }
 
 export function GridHead(props: Props) {
-  const { shown, width, active, columns, selection, total, sort, onSort, table, required, onMenu } = props;
+  const { shown, width, active, columns, selection, total, sort, onSort, table, required, onMenu, isNameless } = props;
   const lastColumn = columns.length + FIRST;
   const common = (column: number) => ({ id: cellId(-1, column), role: 'columnheader', 'aria-colindex': column + 1 });
   const ring = (column: number) => active.row < 0 && active.column === column && styles.active;
@@ -39,7 +42,7 @@ export function GridHead(props: Props) {
         />
       </div>
       <div className={cn(styles.document, ring(DOCUMENT))} {...common(DOCUMENT)}>
-        {t('tables.document')}
+        <span className={cn(isNameless && 'sr-only')}>{t('tables.document')}</span>
       </div>
       {shown.map(({ index, start, size }) => (
         <Head

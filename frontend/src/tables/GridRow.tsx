@@ -20,7 +20,7 @@ import {
   RowState,
   rowProblem,
 } from './cellStatus';
-import { displayCell } from './cellValue';
+import { displayCell, ownCurrency } from './cellValue';
 import styles from './Grid.module.css';
 import { cellId, type Leaving } from './grid';
 import { DOCUMENT, FIRST, type GridColumn } from './gridColumns';
@@ -42,6 +42,7 @@ interface Props {
   rangeRight: number;
   editing: { text?: string } | null;
   mixed: ReadonlySet<string>;
+  isNameless: boolean;
   marks: RowMarks | undefined;
   onFinish: (text: string | null, by: Leaving) => string | null;
   onSelect: (isRange: boolean) => void;
@@ -65,6 +66,7 @@ function isSame(before: Props, now: Props): boolean {
     'rangeRight',
     'editing',
     'mixed',
+    'isNameless',
     'marks',
   ] as const;
   return before.activeColumn < 0 && keys.every((key) => before[key] === now[key]);
@@ -82,6 +84,7 @@ function Row({
   rangeRight,
   editing,
   mixed,
+  isNameless,
   marks,
   onFinish,
   onSelect,
@@ -107,6 +110,11 @@ function Row({
       ? rowProblem(record)
       : undefined;
   const isWaiting = record !== undefined && isBeingRead(record);
+  /** Over the first column, while that has no value. */
+  const isNameOver =
+    isNameless &&
+    record !== undefined &&
+    (!isRead(record) || why !== undefined || (isWaiting && record.cells[columns[0]?.path ?? '']?.value == null));
   return (
     <div
       className={cn(
@@ -143,7 +151,10 @@ function Row({
             <a
               href={`/documents/${record.document_id}`}
               tabIndex={-1}
-              className="truncate font-medium text-inherit no-underline hover:underline"
+              className={cn(
+                'truncate font-medium text-inherit no-underline hover:underline',
+                isNameless && (isNameOver ? styles.name : 'sr-only'),
+              )}
               title={visibleText(record.filename)}
               onClick={(event) => {
                 if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -152,13 +163,13 @@ function Row({
               }}>
               {visibleText(record.filename)}
             </a>
-            {why !== undefined && <span className={styles.why}>{why}</span>}
+            {why !== undefined && <span className={cn(styles.why, isNameOver && styles.afterName)}>{why}</span>}
             {record.duplicate_of !== null && (
               <Link
                 to="/documents/$documentId"
                 params={{ documentId: record.duplicate_of }}
                 tabIndex={-1}
-                className={`${styles.why} ${styles.copy}`}>
+                className={cn(styles.why, styles.copy, isNameOver && styles.afterName)}>
                 {t('tables.sameFileAs', { name: visibleText(record.duplicate_of_filename ?? '') })}
               </Link>
             )}
@@ -190,13 +201,13 @@ function Row({
               <CellInput column={column} cell={cell} text={editing.text} onFinish={onFinish} />
             ) : record === undefined ? (
               <span className={styles.placeholder} />
-            ) : isWaiting && cell?.value == null ? (
+            ) : isNameOver && at === 0 && cell?.value == null ? null : isWaiting && cell?.value == null ? (
               <span className={cn(styles.placeholder, record.status === 'running' && 'animate-shimmer')} />
             ) : !isRead(record) || why !== undefined ? null : (
               <CellContent
                 cell={cell}
                 column={column}
-                withCurrency={mixed.has(column.path)}
+                currency={mixed.has(column.path) ? ownCurrency(record, cell, columns) : null}
                 outlier={cell === undefined ? undefined : marks?.outliers.get(cell.path)}
               />
             )}
@@ -219,11 +230,12 @@ function Row({
 interface ContentProps {
   cell: RecordCell | undefined;
   column: GridColumn;
-  withCurrency: boolean;
+  /** Shown before the value. */
+  currency: string | null;
   outlier: string | undefined;
 }
 
-function CellContent({ cell, column, withCurrency, outlier }: ContentProps) {
+function CellContent({ cell, column, currency, outlier }: ContentProps) {
   const status = cellStatus(cell);
   const icon = cellIcon(status);
   const label = cellStatusText(cell);
@@ -247,9 +259,7 @@ function CellContent({ cell, column, withCurrency, outlier }: ContentProps) {
   return (
     <>
       {icon !== undefined && <Sign icon={icon} label={label} />}
-      {withCurrency && cell.currency != null && (
-        <span className="text-xs text-faint">{visibleText(cell.currency)}</span>
-      )}
+      {currency !== null && <span className="text-xs text-faint">{visibleText(currency)}</span>}
       <span className={cn('truncate', styles.value)} title={text}>
         {text}
       </span>

@@ -17,7 +17,7 @@ import { t } from '../shared/i18n';
 import { usePersisted } from '../shared/persisted';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { isRead, needsLook, type ReadableAgain } from './cellStatus';
-import { columnDecimals, displayCell, parseCell } from './cellValue';
+import { columnDecimals, displayCell, ownCurrency, parseCell } from './cellValue';
 import { ColumnMenu } from './ColumnMenu';
 import { ColumnsMenu } from './ColumnsMenu';
 import { type Totals, totalsByColumn, totalsLength } from './ColumnTotals';
@@ -138,8 +138,11 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const showPane = (is: boolean) => pane.set({ ...pane.get(), isOpen: is });
   const isPhone = width < PHONE;
   const isWide = width > WIDE;
-  const documentWidth = isWide && !isPaneOpen ? 220 : 132;
   const all = rows.first?.columns;
+  const isBeside = isPaneOpen && width >= BESIDE;
+  // Beside the page, which has the name of the file, a row is called by its first text.
+  const isNameless = isBeside && all?.some(({ path, type }) => type === 'text' && !hidden.includes(path)) === true;
+  const documentWidth = isNameless ? 40 : isWide && !isPaneOpen ? 220 : 132;
   const sums = totals.data;
   const foot: Totals = useMemo(() => totalsByColumn(sums ?? []), [sums]);
   // As in the first rows: columns don't change their width while one works, but do while the first rows are being read.
@@ -150,7 +153,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot) });
   }
   const frame = useRef<HTMLDivElement>(null);
-  const besideWidth = isPaneOpen && width >= BESIDE ? paneWidth : 0;
+  const besideWidth = isBeside ? paneWidth : 0;
   const columns = useMemo(() => {
     // The fields of line items come before those of their documents.
     const visible = (all ?? [])
@@ -392,6 +395,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
                 view={rowsKey}
                 label={label}
                 documentWidth={documentWidth}
+                isNameless={isNameless}
                 isStatusFixed={isWide}
                 columns={columns}
                 required={required}
@@ -507,6 +511,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
         request={request}
         stackId={stackId}
         name={label}
+        beside={besideWidth}
         onDone={focus}
       />
     </div>
@@ -518,7 +523,8 @@ function measureColumns(page: RecordsPage, { byColumn, mixed }: Totals): Map<str
   const measures = page.columns.map(({ path, type }) => {
     const decimals = places.get(path) ?? 0;
     const texts = page.items.map(({ cells }) => displayCell(cells[path], { type, decimals }));
-    const more = mixed.has(path) ? 5 : 0; // a currency before each value
+    // A currency before a value.
+    const more = mixed.has(path) && page.items.some((row) => ownCurrency(row, row.cells[path], page.columns)) ? 5 : 0;
     const length = Math.max(0, ...texts.map((text) => text.length + more), totalsLength(byColumn.get(path) ?? []));
     return [path, { length, decimals }] as const;
   });

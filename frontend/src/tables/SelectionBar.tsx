@@ -37,11 +37,13 @@ interface Props {
   stackId: string | null;
   /** The name of an exported file. */
   name: string;
+  /** The width of what is beside the rows, in pixels. */
+  beside: number;
   /** Called when the bar goes, with the focus in it. */
   onDone: () => void;
 }
 
-export function SelectionBar({ selection, columns, request, stackId, name, onDone }: Props) {
+export function SelectionBar({ selection, columns, request, stackId, name, beside, onDone }: Props) {
   const queries = useQueryClient();
   const canWrite = useCanWrite();
   const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
@@ -139,7 +141,8 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
     <>
       {selection.size > 0 && (
         <div
-          className="absolute bottom-24 left-1/2 z-20 flex max-w-[calc(100vw-1rem)] -translate-x-1/2 items-center gap-1 rounded-lg border border-border bg-popover p-1.5 shadow-md max-sm:w-[calc(100vw-1rem)] max-sm:flex-wrap"
+          className="absolute bottom-24 z-20 flex w-max -translate-x-1/2 flex-wrap items-center gap-1 rounded-lg border border-border bg-popover p-1.5 shadow-md max-sm:w-[calc(100vw-1rem)]"
+          style={{ left: `calc((100% - ${beside}px) / 2)`, maxWidth: `calc(100% - ${beside}px - 1rem)` }}
           role="toolbar"
           aria-label={t('tables.selectedRows')}>
           <span role="status" className="px-2 font-medium whitespace-nowrap">
@@ -213,7 +216,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, onDon
               {t('common.delete')}
             </Button>
           )}
-          <ExportMenu isBusy={save.isPending} align="start" onChoose={save.mutate} />
+          <ExportMenu kind="quiet" isBusy={save.isPending} align="start" onChoose={save.mutate} />
           <Button kind="quiet" icon={X} label={t('tables.clearSelection')} onClick={clear} />
         </div>
       )}

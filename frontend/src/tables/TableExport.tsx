@@ -22,17 +22,19 @@ export function TableExport({ request, name }: { request: TableRequest; name: st
 export function ExportMenu({
   isBusy,
   align,
+  kind = 'plain',
   onChoose,
 }: {
   isBusy: boolean;
   align?: 'start' | 'end';
+  kind?: 'plain' | 'quiet';
   onChoose: (format: string) => void;
 }) {
   return (
     <Menu
       {...(align && { align })}
       trigger={
-        <Button icon={Download} disabled={isBusy}>
+        <Button kind={kind} icon={Download} disabled={isBusy}>
           <span className="max-lg:sr-only">{t('document.export.button')}</span>
         </Button>
       }>

@@ -112,27 +112,30 @@ function View({ table, stack, view }: ViewProps) {
             <StatusPill tone="need">{t('tables.needYou', { count: table.to_review })}</StatusPill>
           </button>
         )}
-        {schemaId !== null && <TableViews schemaId={schemaId} tableId={id} />}
-        <span className="flex-1" />
-        <TableExport request={request} name={name} />
-        {stack !== null && canWrite && <AddDocuments stackId={id} />}
-        {stack !== null && canWrite && rest > 0 && !fill.isRunning && (
-          <Button
-            kind={table.values_to_review === 0 || stack.progress.waiting > 0 ? 'main' : 'plain'}
-            disabled={fill.start.isPending}
-            onClick={() => fill.start.mutate('')}>
-            {t(stack.progress.waiting > 0 || stack.columns.length === 0 ? 'stacks.fill' : 'stacks.fillRest', {
-              count: rest,
-            })}
-          </Button>
-        )}
-        {table.values_to_review > 0 && (
-          <Button
-            kind={(stack?.progress.waiting ?? 0) > 0 && !fill.isRunning ? 'plain' : 'main'}
-            onClick={() => setReviews(reviews + 1)}>
-            {t('tables.reviewValues', { count: table.values_to_review })}
-          </Button>
-        )}
+        <span className="flex-1 sm:hidden" />
+        <div className="contents max-sm:order-1 max-sm:flex max-sm:w-full max-sm:items-center max-sm:gap-2">
+          {schemaId !== null && <TableViews schemaId={schemaId} tableId={id} />}
+          <span className="flex-1" />
+          <TableExport request={request} name={name} />
+          {stack !== null && canWrite && <AddDocuments stackId={id} />}
+          {stack !== null && canWrite && rest > 0 && !fill.isRunning && (
+            <Button
+              kind={table.values_to_review === 0 || stack.progress.waiting > 0 ? 'main' : 'plain'}
+              disabled={fill.start.isPending}
+              onClick={() => fill.start.mutate('')}>
+              {t(stack.progress.waiting > 0 || stack.columns.length === 0 ? 'stacks.fill' : 'stacks.fillRest', {
+                count: rest,
+              })}
+            </Button>
+          )}
+          {table.values_to_review > 0 && (
+            <Button
+              kind={(stack?.progress.waiting ?? 0) > 0 && !fill.isRunning ? 'plain' : 'main'}
+              onClick={() => setReviews(reviews + 1)}>
+              {t('tables.reviewValues', { count: table.values_to_review })}
+            </Button>
+          )}
+        </div>
         {stack !== null && (
           <TableMenu stack={stack} canWrite={canWrite} isRunning={fill.isRunning} onShow={setDialog} />
         )}

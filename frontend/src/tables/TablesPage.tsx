@@ -90,10 +90,8 @@ export function TablesPage() {
                     )}
                   </Td>
                   <Td className="pr-4 text-right whitespace-nowrap sm:w-40 sm:text-left">
-                    {table.to_review > 0 ? (
+                    {table.to_review > 0 && (
                       <StatusPill tone="need">{t('tables.needYou', { count: table.to_review })}</StatusPill>
-                    ) : (
-                      table.records > 0 && <StatusPill tone="ok">{t('tables.rowStatuses.done')}</StatusPill>
                     )}
                   </Td>
                 </Tr>

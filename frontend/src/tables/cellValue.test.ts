@@ -3,7 +3,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { followLanguage, languageChoice } from '../shared/i18n';
 import type { RecordCell, RecordRow } from '../api/types';
-import { columnDecimals, copiedText, displayCell, parseCell } from './cellValue';
+import { columnDecimals, copiedText, displayCell, parseCell, ownCurrency } from './cellValue';
 
 afterEach(() => languageChoice.set('en'));
 
@@ -89,4 +89,13 @@ test.each([
   } as const;
   const decimals = columnDecimals({ columns: [...page.columns], items: page.items }).get('total')!;
   expect(cells.map((cell) => displayCell(cell, { type: 'number', decimals }))).toEqual(expected);
+});
+
+test('an amount has the currency of its own before it only if no column shows that', () => {
+  const [total, code] = [{ value: 5, currency: 'EUR' }, { value: 'EUR' }] as RecordCell[];
+  const columns = [{ path: 'total' }, { path: 'code' }];
+  const shown = (cells: Record<string, RecordCell>, paths = columns) => ownCurrency({ cells }, total, paths);
+  expect(shown({ total: total!, code: code! })).toBeNull();
+  expect(shown({ total: total!, code: code! }, [{ path: 'total' }])).toBe('EUR'); // the column is hidden
+  expect(shown({ total: total!, code: { ...code!, value: 'USD' } })).toBe('EUR');
 });

@@ -1,6 +1,6 @@
 /** Values of cells: formatted for reading, copied to a spreadsheet, and read from typed or pasted text. */
 
-import type { RecordCell, RecordsPage, TableColumn } from '../api/types';
+import type { RecordCell, RecordRow, RecordsPage, TableColumn } from '../api/types';
 import { decimalPlaces, displayValue } from '../fields/fieldValue';
 import { formatNumber } from '../shared/format';
 import { locale, t } from '../shared/i18n';
@@ -16,6 +16,16 @@ export function displayCell(
   if (isExact && typeof cell.value === 'number')
     return formatNumber(cell.value, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   return displayValue(cell.value, { type: type === 'text' ? 'string' : type, decimals }, cell.quote);
+}
+
+/** Return the currency of an amount that no column shows; null: none. */
+export function ownCurrency(
+  { cells }: Pick<RecordRow, 'cells'>,
+  cell: RecordCell | undefined,
+  columns: readonly Pick<TableColumn, 'path'>[],
+): string | null {
+  const currency = cell?.currency ?? null;
+  return columns.some(({ path }) => cells[path]?.value === currency) ? null : currency;
 }
 
 /** Return the decimal places of each column of amounts, the most frequent ones: `5` beside `1,888.24` is `5.00`. A number

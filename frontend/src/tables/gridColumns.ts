@@ -32,13 +32,14 @@ const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {}, decimals: {} };
 const MAX_TABLES = 100;
 /** The least and the most pixels. */
 const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = {
-  number: [84, 200],
-  date: [112, 180],
+  number: [76, 200],
+  date: [108, 180],
   boolean: [80, 180],
-  text: [104, 260],
+  text: [72, 260],
 };
 const NARROW = 104; // pixels: a text column that makes room for others
-const CHARACTER = 7.2; // pixels, of a wide one
+const CHARACTER = { text: 6.6, boolean: 6.6, number: 7.2, date: 7.2 }; // pixels, with few wide ones
+const HEAD_CHARACTER = 6.2;
 /** The positions of the document column and of the first value column; 0 is the checkbox. */
 export const DOCUMENT = 1;
 export const FIRST = 2;
@@ -113,7 +114,7 @@ export function gridColumns(
     const { length = 0, decimals: usual = 0 } = measures.get(column.path) ?? {};
     const exact = layout.decimals[column.path];
     const decimals = exact ?? usual;
-    const content = Math.max(length * CHARACTER + 40, label.length * CHARACTER + 46);
+    const content = Math.max(length * CHARACTER[column.type] + 36, label.length * HEAD_CHARACTER + 36);
     return {
       ...column,
       label,

@@ -45,7 +45,7 @@ export function useCellEdits() {
       // A response to a request from before the change would overwrite it.
       const isUpdating = ({ state }: Query) => state.fetchStatus === 'fetching' && state.data !== undefined;
       void queries.invalidateQueries({ queryKey: ['records', 'rows'], predicate: isUpdating });
-      void refresh(queries, ['records', 'totals']);
+      void refresh(queries, ['records', 'totals'], ['records', 'tables']);
     },
     [queries],
   );
