@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
+from fieldmark.offline_model.messages import call, text
+from fieldmark.testing.script import Script
 from http_stub import http_stub
 from running_server import PATIENCE
 
@@ -188,3 +190,30 @@ async def test_a_model_behind_litellm_extracts_corrects_and_answers(serve, litel
                 assert asked["status"] == "completed" and asked["answer"].startswith("No document names"), asked
     assert model.replies == []
     assert {request["model"] for request in model.requests} == {"YOUR_MODEL"}
+
+
+@pytest.mark.parametrize("total", [10, 12])
+async def test_a_model_behind_litellm_reads_a_second_time(serve, litellm, total):
+    """A value of the second model agrees, or is one to review with its location. Afterwards the provider refuses."""
+    model = ChatCompletions(("submit_reading", {"fields": {"number": "1", "total": total}}), "The fields are read.")
+    first = [[call("extract_fields", {"fields": {"number": "1", "total": 10}, "confidences": {}})], [text("Done.")]]
+    with model.serving() as model_url:
+        async with proxy(litellm, model_url) as url:
+            second = {"second_model": "local", "second_base_url": url, "second_auth_token": KEY}
+            async with serve(Script(first * 2), second_model_price="0/0", **second) as server:
+                document = await server.upload_text("Invoice number: 1\nTotal: 10.00 EUR\nPaid: 12.00 EUR\n")
+                run = await server.extract(document, second_reading="all")
+                found, proof = run["second_reading"], run["extraction"]["evidence"]["total"]
+                assert found["code"] is None, found
+                if total == 10:
+                    assert (found["agrees"], found["differs"]) == (2, 0)
+                    assert proof["second_reading"]["result"] == "agrees"
+                else:
+                    assert (found["agrees"], found["differs"]) == (1, 1)
+                    other = proof["second_reading"]
+                    assert (proof["doubts"], other["value"], other["page"]) == (["second_reading"], 12, 1)
+                    assert proof["boxes"] and other["boxes"] and proof["boxes"] != other["boxes"]
+                model.replies.clear()
+                refused = await server.extract(await server.upload_text("Number: 1 Total: 10"), second_reading="all")
+                assert (refused["status"], refused["second_reading"]["code"]) == ("completed", "model_refused_request")
+                assert refused["extraction"]["extracted_fields"] == {"number": "1", "total": 10}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -18,6 +19,7 @@ from members import create_org, new_member
 from extraction_case import sql, until
 from fieldmark.domain.events import TextEvent
 from fieldmark.offline_model.messages import call, text
+from fieldmark.services.api_keys import ApiKeys
 from fieldmark.stores import runs
 from fieldmark.testing.script import Script
 
@@ -81,10 +83,24 @@ async def test_malformed_keys_get_401_and_invalid_key_requests_422(serve):
             {"name": ""},
             {"expires_at": "2020-01-01T00:00:00Z"},
             {"expires_at": "2099-01-01T00:00:00"},
+            {"expires_in_seconds": 0},
+            {"expires_at": "2099-01-01T00:00:00Z", "expires_in_seconds": 60},
             {"org_id": str(uuid4())},
         )
         for body in bad:
             assert_problem(await server.http.post("/api/keys", json={"name": "k", "scopes": READ_SCOPES, **body}), 422)
+
+
+async def test_key_of_an_hour_expires_in_an_hour_by_the_clock_of_the_database(serve, clone):
+    async with serve(with_worker=False) as server:
+        body = {"name": "k", "scopes": READ_SCOPES, "expires_in_seconds": 3600}
+        key = (await server.http.post("/api/keys", json=body)).json()
+        (row,) = sql(clone.owner_url, "select expires_at - created_at as lasts from public.api_keys")
+        assert row["lasts"] == timedelta(hours=1)
+        caller = await ApiKeys(server.runtime.database).authenticate(key["key"])
+        assert caller.seconds_left is not None and 3000 < caller.seconds_left <= 3600
+        sql(clone.owner_url, "update public.api_keys set expires_at = 'infinity' returning id")
+        assert (await ApiKeys(server.runtime.database).authenticate(key["key"])).seconds_left == math.inf
 
 
 async def test_revoked_key_is_refused_by_all_servers(serve):

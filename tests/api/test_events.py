@@ -7,9 +7,9 @@ import fcntl
 import json
 import struct
 import termios
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -222,7 +222,7 @@ async def test_stream_ends_at_once_when_its_run_is_deleted(case, table):
 async def test_stream_ends_when_its_token_expires(case):
     run_id = await case.queue_run()
     for minutes, ends in ((1, False), (-1, True)):
-        scope = replace(case.scope, expires_at=datetime.now(UTC) + timedelta(minutes=minutes))
+        scope = replace(case.scope, deadline=time.monotonic() + 60 * minutes)
         following = follow(case.database, scope, run_id, poll_seconds=0.1)
         if ends:
             with pytest.raises(Unauthenticated):

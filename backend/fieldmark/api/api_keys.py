@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from fieldmark.api.auth import Conn, ThePerson, TheScope
 from fieldmark.api.routing import Routes
@@ -28,6 +28,15 @@ class NewKey(RequestBody):
         description="What the key may do. Limited to the rights of the person who created it."
     )
     expires_at: AwareDatetime | None = Field(None, description="Default: never; the key works until it is revoked.")
+    expires_in_seconds: int | None = Field(
+        None, ge=1, le=4_000_000_000, description="Instead of `expires_at`, from now by the service's clock."
+    )
+
+    @model_validator(mode="after")
+    def _one_expiry(self) -> Self:
+        if self.expires_at is not None and self.expires_in_seconds is not None:
+            raise ValueError("Give `expires_at` or `expires_in_seconds`, not both.")
+        return self
 
 
 @router.get("")
@@ -44,7 +53,14 @@ async def list_keys(
 @router.post("", status_code=201)
 async def create_key(body: NewKey, _: ThePerson, scope: TheScope, conn: Conn) -> CreatedKey:
     """Create a key. Only a person can. Save `key` from the response: it is returned only once."""
-    made = await api_keys.add(conn, scope.org_id, name=body.name, scopes=list(body.scopes), expires_at=body.expires_at)
+    made = await api_keys.add(
+        conn,
+        scope.org_id,
+        name=body.name,
+        scopes=list(body.scopes),
+        expires_at=body.expires_at,
+        expires_in_seconds=body.expires_in_seconds,
+    )
     row = await api_keys.find(conn, made.id)
     assert row is not None  # its creator sees it
     return CreatedKey(**asdict(row), key=made.key)

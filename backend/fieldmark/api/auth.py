@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -77,13 +79,18 @@ async def _enter(request: Request, caller: Person | KeyCaller, org_id: UUID | No
     if isinstance(caller, KeyCaller):
         if org_id not in (None, caller.org_id):
             raise NotFound("There is no such organisation.")
-        scope, role, key = Scope(caller.id, caller.org_id, caller.expires_at), caller.role, caller
+        scope, role, key = Scope(caller.id, caller.org_id, _deadline(caller.seconds_left)), caller.role, caller
     else:
         entered = await organisations.organisation_of_user(get_runtime(request).database, caller.user_id, org_id)
-        scope, role, key = Scope(caller.user_id, entered.org_id, caller.expires_at), entered.role, None
+        left = None if caller.expires_at is None else (caller.expires_at - datetime.now(UTC)).total_seconds()
+        scope, role, key = Scope(caller.user_id, entered.org_id, _deadline(left)), entered.role, None
     structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(scope.user_id))
     _check_rights(request, role, key)
     return scope
+
+
+def _deadline(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
 
 
 def _check_rights(request: Request, role: MembershipRole, key: KeyCaller | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -33,8 +33,7 @@ def create_key(
         exit_with(f"Unknown scope {unknown[0]!r}. Choose from: {', '.join(Permission)}.", MISUSED)
     if not wanted:
         exit_with("An API key needs at least one scope.", MISUSED)
-    until = None if days is None else (datetime.now(UTC) + timedelta(days=days)).isoformat()
-    body = {"name": name, "scopes": wanted, "expires_at": until}
+    body = {"name": name, "scopes": wanted, "expires_in_seconds": None if days is None else days * 86_400}
     made = run_with_client(target, lambda client: client.send("POST", "/api/keys", body))
     if not print_json(target, made):
         typer.echo(made["key"])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The user and organisation that all queries of a request or run are limited to. `expires_at` is when the token or
-    API key expires, checked by long-lived requests such as event streams."""
+    """The user and organisation that all queries of a request or run are limited to. `deadline` is when
+    the token or API key expires, by `time.monotonic()`: long-lived requests such as event streams check it."""
 
     user_id: UUID
     org_id: UUID
-    expires_at: datetime | None = field(default=None, compare=False)
+    deadline: float | None = field(default=None, compare=False)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
@@ -217,13 +216,12 @@ def _extraction_of(row: dict[str, Any]) -> dict[str, Any]:
 
 async def upload_address(api: ApiRequests, arguments: UploadAddress) -> dict[str, Any]:
     url = f"{api.base_url}/api/documents"
-    until = datetime.now(UTC) + timedelta(minutes=UPLOAD_MINUTES)
     key = '"$FIELDMARK_KEY"'
     answer: dict[str, Any] = {"method": "POST", "url": url, "form_field": "file"}
     try:
         made = await api.post(
             "/api/keys",
-            {"name": "Upload by an agent", "scopes": ["documents:add"], "expires_at": until.isoformat()},
+            {"name": "Upload by an agent", "scopes": ["documents:add"], "expires_in_seconds": UPLOAD_MINUTES * 60},
         )
         key = made["key"]
         answer |= {"key": key, "expires_at": made["expires_at"]}

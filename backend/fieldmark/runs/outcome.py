@@ -69,7 +69,11 @@ _UNPAID = (
 )
 _BY_HTTP_STATUS = {
     400: (RunError.MODEL_REFUSED_REQUEST, "The model's service rejected the request as invalid."),
-    401: (RunError.MODEL_REFUSED_KEY, "The model's service rejected the API key. Check ANTHROPIC_API_KEY."),
+    401: (
+        RunError.MODEL_REFUSED_KEY,
+        "The model's service rejected the API key. Check ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, for a second "
+        "reading FIELDMARK_SECOND_API_KEY or FIELDMARK_SECOND_AUTH_TOKEN, and the key that a gateway uses.",
+    ),
     402: _UNPAID,
     403: (
         RunError.MODEL_REFUSED_KEY,

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 import structlog
@@ -45,7 +44,7 @@ class KeyCaller:
     prefix: str
     scopes: frozenset[str]
     role: MembershipRole
-    expires_at: datetime | None = None
+    seconds_left: float | None = None
 
 
 class ApiKeys:
@@ -79,7 +78,7 @@ class ApiKeys:
         scopes, role = frozenset(found.scopes), MembershipRole(found.role)
         if Permission.DOCUMENTS_WRITE in scopes:
             scopes |= {Permission.DOCUMENTS_ADD}
-        return KeyCaller(found.id, found.org_id, found.name, found.prefix, scopes, role, found.expires_at)
+        return KeyCaller(found.id, found.org_id, found.name, found.prefix, scopes, role, found.seconds_left)
 
     async def _record_use(self, key_id: UUID) -> None:
         # A background task: the request neither waits for it nor fails with it.

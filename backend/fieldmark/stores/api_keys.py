@@ -39,8 +39,8 @@ class CreatedKey(ApiKey):
 
 @dataclass(frozen=True, slots=True)
 class KeyInUse:
-    """The current rights of an API key. `refusal` is the reason if it is not valid, `needs_recording` whether its last
-    recorded use is older than a minute."""
+    """The current rights of an API key. `seconds_left` is by the database's clock, None if it never expires. `refusal`
+    is the reason if the key is not valid, `needs_recording` whether its last recorded use is older than a minute."""
 
     id: UUID
     org_id: UUID
@@ -48,7 +48,7 @@ class KeyInUse:
     prefix: str
     scopes: list[str]
     role: str | None
-    expires_at: datetime | None
+    seconds_left: float | None
     refusal: str | None
     needs_recording: bool
 
@@ -68,7 +68,11 @@ _COLUMNS: Final[LiteralString] = (
 
 async def find_by_hash(conn: Connection, digest: bytes) -> KeyInUse | None:
     """Return the API key with this SHA-256 hash, or None. Needs a connection as the service."""
-    return await fetch_one(conn, KeyInUse, "select * from private.use_api_key(%s)", (digest,))
+    query = """
+        select id, org_id, name, prefix, scopes, role, refusal, needs_recording,
+          (extract(epoch from expires_at) - extract(epoch from now()))::float as seconds_left
+        from private.use_api_key(%s)"""
+    return await fetch_one(conn, KeyInUse, query, (digest,))
 
 
 async def record_use(conn: Connection, key_id: UUID) -> None:
@@ -77,11 +81,19 @@ async def record_use(conn: Connection, key_id: UUID) -> None:
 
 
 async def add(
-    conn: Connection, org_id: UUID, *, name: str, scopes: list[str], expires_at: datetime | None
+    conn: Connection,
+    org_id: UUID,
+    *,
+    name: str,
+    scopes: list[str],
+    expires_at: datetime | None,
+    expires_in_seconds: int | None,
 ) -> KeySecret:
-    """Create an API key. Raise ReadOnly, ScopeMissing, Invalid, TooMany."""
-    query = "select public.create_api_key(%s, %s, %s, %s) as made"
-    row = await (await conn.execute(query, (org_id, name, scopes, expires_at))).fetchone()
+    """Create an API key. `expires_in_seconds` counts by the database's clock. Raise ReadOnly,
+    ScopeMissing, Invalid, TooMany."""
+    query = """
+        select public.create_api_key(%s, %s, %s, coalesce(%s, now() + make_interval(secs => %s::float))) as made"""
+    row = await (await conn.execute(query, (org_id, name, scopes, expires_at, expires_in_seconds))).fetchone()
     assert row is not None
     return KeySecret(UUID(row["made"]["id"]), row["made"]["key"])
 

@@ -11,7 +11,7 @@ import { cn } from '../components/ui/cn';
 import { StatusPill } from '../components/ui/StatusPill';
 import { configQuery } from '../session/config';
 import { useOrganisation } from '../session/role';
-import { DAY_MS, isoDay, formatDay, formatNumber } from '../shared/format';
+import { isoDay, formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { tablesQuery } from '../records/tablesQuery';
@@ -102,9 +102,8 @@ function SendCard() {
   const create = useChange(
     [['organisation', organisation?.id, 'keys']],
     async () => {
-      const expiresAt = new Date(Date.now() + DAYS * DAY_MS).toISOString();
       const name = t('home.build.keyName', { day: formatDay(isoDay(Date.now())) });
-      const body = { name, scopes: ['documents:add' as const], expires_at: expiresAt };
+      const body = { name, scopes: ['documents:add' as const], expires_in_seconds: DAYS * 86_400 };
       return (await api.post('/api/keys', { body })).key;
     },
     (made) => {

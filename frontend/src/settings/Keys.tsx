@@ -7,7 +7,7 @@ import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
-import { DAY_MS, formatAge, visibleText } from '../shared/format';
+import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { Confirm } from '../components/ui/Confirm';
@@ -120,8 +120,8 @@ function NewKey({ touches, onMade }: NewKeyProps) {
   const [chosen, setChosen] = useState<readonly Permission[]>(PURPOSES.send);
   const scopes: readonly Permission[] = PURPOSES[purpose] ?? chosen;
   const create = useChange([touches], async () => {
-    const until = expiry === 'never' ? null : new Date(Date.now() + Number(expiry) * DAY_MS).toISOString();
-    const body = { name, scopes: [...scopes], expires_at: until };
+    const seconds = expiry === 'never' ? null : Number(expiry) * 86_400;
+    const body = { name, scopes: [...scopes], expires_in_seconds: seconds };
     const { key } = await api.post('/api/keys', { body });
     onMade({ key, canSend: scopes.some((one) => one === 'documents:add' || one === 'documents:write') });
   });

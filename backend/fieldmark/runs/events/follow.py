@@ -7,7 +7,6 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -79,7 +78,7 @@ async def follow(
                     query.add_done_callback(_queries.discard)
                     # Shielded: cancelling a reader during a statement would close the connection.
                     found = await asyncio.shield(query)
-                    if scope.expires_at is not None and scope.expires_at <= datetime.now(UTC):
+                    if scope.deadline is not None and scope.deadline <= time.monotonic():
                         raise Unauthenticated("The token or key has expired. Follow the run with a new one.")
                     if found is None:
                         raise NotFound("The run does not exist, or you may not see it.")
