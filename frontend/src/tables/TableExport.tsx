@@ -35,7 +35,7 @@ export function ExportMenu({
       {...(align && { align })}
       trigger={
         <Button kind={kind} icon={Download} disabled={isBusy}>
-          <span className="max-lg:sr-only">{t('document.export.button')}</span>
+          <span className={kind === 'quiet' ? 'sr-only' : 'max-lg:sr-only'}>{t('document.export.button')}</span>
         </Button>
       }>
       {FORMATS.map((format) => (
