@@ -35,7 +35,7 @@ async def test_calls_are_approved_edited_and_rejected(serve, browsing):
         await card.get_by_text("Number", exact=True).wait_for()
         # Before the decision, the proposed value is shown among the fields, with its box and a picture of it.
         await page.locator('rect[data-path="number"]').wait_for(state="attached")
-        await card.get_by_role("figure").locator("img").wait_for()
+        await card.get_by_role("figure").locator("image").wait_for()
         row = window.field_row("number")
         await row.get_by_text("needs approval").first.wait_for()
         (extraction,) = (await server.get("extractions"))["items"]

@@ -54,8 +54,9 @@ async def test_correction_in_words_and_accepted_proposal(serve, browsing):
         await (await window.open_editor("total")).fill("13")
         await page.keyboard.press("Enter")
         await total.get_by_text("13", exact=True).wait_for()
+        await page.get_by_role("button", name=label("document.correctInWords")).click()
         await page.get_by_label("Correction").fill("the number is 18")
-        await page.get_by_role("button", name="Correct").click()
+        await page.keyboard.press("Enter")
         await number.get_by_text("18", exact=True).wait_for()
         await page.locator("[data-phase=complete]").wait_for()
 

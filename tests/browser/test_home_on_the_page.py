@@ -9,6 +9,7 @@ import pytest
 from browser.window import label, playwright
 from checked_documents import read_document, schema_named, script, set_value
 from fieldmark.agents.registry import answer_offline
+from fieldmark.offline_model.messages import Body, Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +58,10 @@ async def test_cost_and_quality_of_a_month_are_on_one_page_and_numbers_open_thei
 
 
 async def test_samples_fill_a_table_with_a_doubt_and_a_missing_total(serve, browsing):
-    async with serve(answer_offline) as server, browsing(server) as window:
+    def model(body: Body) -> Turn:
+        return Turn(answer_offline(body).blocks, usage={"input_tokens": 0, "output_tokens": 0})
+
+    async with serve(model) as server, browsing(server) as window:
         page = window.page
         await window.open("/")
         # A key that only adds files.
@@ -71,3 +75,9 @@ async def test_samples_fill_a_table_with_a_doubt_and_a_missing_total(serve, brow
         table = page.get_by_role("grid")
         await expect(table.get_by_role("row").filter(has_text="Corner Fig Cafe Ltd")).to_contain_text("34.6")
         await expect(table.get_by_role("row").filter(has_text="Lark & Sons Taxi Ltd")).to_contain_text("Missing")
+        # It cost nothing: the month counts the documents that were read.
+        await window.open("/")
+        month = page.get_by_role("region", name=label("home.period.title"))
+        read = month.get_by_role("region", name=label("home.shares.read")).last
+        await expect(read.get_by_role("row").last).to_contain_text("5")
+        await expect(month.get_by_role("region", name=label("home.days.read")).first).to_be_visible()

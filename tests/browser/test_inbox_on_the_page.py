@@ -131,6 +131,9 @@ async def test_approval_of_eleven_values_is_possible_once_all_were_in_view(serve
         (extraction,) = (await server.get("extractions"))["items"]
         stored = (await server.extraction(extraction["id"]))["extracted_fields"]
         assert stored == {name: value for name, value in fields.items() if name != "order"}
+        # Nothing is left: no empty list, no counts of zero.
+        await page.get_by_role("heading", name=label("inbox.done")).wait_for()
+        await playwright.expect(page.get_by_role("list", name=label("areas.inbox"))).to_be_hidden()
         assert window.faults == []
 
 

@@ -29,16 +29,19 @@ interface Props {
   runId: string;
   call: PendingCall;
   onDecided: () => void;
+  /** Of values: the path of the one whose box is shown. */
+  chosen?: string | undefined;
+  onChoose?: ((path: string) => void) | undefined;
 }
 
 export function ApprovalCard(props: Props) {
   const { runId, call } = props;
   return (
-    <div className="@container m-3 overflow-hidden rounded-lg border border-primary">
+    <div className="@container m-3 overflow-clip rounded-lg border border-primary">
       {writesValues(call) ? (
         <ValuesToApprove key={call.call_id} {...props} />
       ) : (
-        <CallToApprove key={`${runId} ${call.call_id}`} {...props} />
+        <CallToApprove key={`${runId} ${call.call_id}`} runId={runId} call={call} onDecided={props.onDecided} />
       )}
     </div>
   );
@@ -46,7 +49,7 @@ export function ApprovalCard(props: Props) {
 
 type Mode = { kind: 'look' } | { kind: 'edit'; text: string } | { kind: 'reject' };
 
-function CallToApprove({ runId, call, onDecided }: Props) {
+function CallToApprove({ runId, call, onDecided }: Omit<Props, 'chosen' | 'onChoose'>) {
   const [mode, setMode] = useState<Mode>({ kind: 'look' });
   const { refusal, isOff, error, decide } = useDecideCall(runId, call.call_id, onDecided);
   const schema = useMemo(() => schemaChanges(call.changes ?? []), [call.changes]);

@@ -19,9 +19,12 @@ interface Props {
   canWrite: boolean;
   /** Follow the run again, after a decision or a cancellation. */
   onResume: () => void;
+  /** Of values that wait for approval: the path of the one whose box is shown. */
+  chosen?: string | undefined;
+  onChoose?: (path: string) => void;
 }
 
-export function RunPanel({ runId, state, canWrite, onResume }: Props) {
+export function RunPanel({ runId, state, canWrite, onResume, chosen, onChoose }: Props) {
   const [open, setOpen] = useState(false);
   const steps = useRef<HTMLDivElement>(null);
   const cancel = useCancel(runId, onResume);
@@ -51,7 +54,13 @@ export function RunPanel({ runId, state, canWrite, onResume }: Props) {
         )}
       </div>
       {state.approval !== null && (
-        <ApprovalCard runId={state.approval.runId} call={state.approval.call} onDecided={onResume} />
+        <ApprovalCard
+          runId={state.approval.runId}
+          call={state.approval.call}
+          onDecided={onResume}
+          chosen={chosen}
+          onChoose={onChoose}
+        />
       )}
       {open && (
         <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label={t('runs.steps')}>

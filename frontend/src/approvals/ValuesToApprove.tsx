@@ -1,12 +1,13 @@
 /** A call that would write values: doubtful and absent ones first, each with its crop and old → new. Each value can be left
  * out or corrected. The call can be approved once all were in view. */
 
-import { Check, CircleHelp, Pencil, Undo2, X } from 'lucide-react';
+import { CircleCheck, CircleHelp, Pencil, Undo2, X } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';
 import type { Box } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Input } from '../components/ui/Input';
+import { Loading } from '../components/ui/Loading';
 import { editedText, parseEdited } from '../fields/fieldValue';
 import { valueAt } from '../fields/paths';
 import { Crop } from '../viewer/Crop';
@@ -28,7 +29,7 @@ interface Props {
   onDecided: () => void;
   /** The path of the value whose box is shown. */
   chosen?: string | undefined;
-  onChoose?: (path: string) => void;
+  onChoose?: ((path: string) => void) | undefined;
   /** Above the values. */
   children?: React.ReactNode;
 }
@@ -67,8 +68,9 @@ export function ValuesToApprove({ runId, call, onDecided, chosen, onChoose, chil
     <section className="flex min-h-0 flex-1 flex-col" aria-label={t('approvals.card')}>
       <div className="min-h-0 flex-1 overflow-y-auto" tabIndex={0} role="group" aria-label={t('approvals.values')}>
         {children}
+        {isLoading && <Loading />}
         <ul>
-          {values.map((one, index) => {
+          {(isLoading ? [] : values).map((one, index) => {
             const isEditable = one.removed !== true && inputPathOf(call.input, one.path) !== null && !isOff;
             return (
               <li key={one.path} ref={observe} data-path={one.path}>
@@ -111,13 +113,15 @@ export function ValuesToApprove({ runId, call, onDecided, chosen, onChoose, chil
           </div>
         )}
       </div>
-      <div className="flex min-h-14 shrink-0 flex-wrap items-center gap-2 border-t border-border px-4 py-2 max-sm:[&_button]:min-h-11">
+      <div className="sticky bottom-0 flex min-h-14 shrink-0 flex-wrap items-center gap-2 border-t border-border bg-background px-4 py-2 max-sm:[&_button]:min-h-11">
         {isRejecting ? (
           <RejectForm disabled={isOff} onReject={decide} onClose={() => setRejecting(false)} />
         ) : (
           <>
-            <p className="flex flex-1 items-center gap-1.5 text-xs text-muted-foreground" role="status">
-              {isAllSeen && <Check size={14} className="text-ok" aria-hidden="true" />}
+            <p
+              className="flex flex-1 items-center gap-1.5 text-xs whitespace-nowrap text-muted-foreground"
+              role="status">
+              {isAllSeen && <CircleCheck size={14} className="shrink-0 text-ok" aria-hidden="true" />}
               {isAllSeen
                 ? t('inbox.allSeen', { count: values.length })
                 : t('inbox.seen', { count: seen.size, all: values.length })}
@@ -158,27 +162,24 @@ function ValueRow({ tool, value, documentId, isSelected, onSelect, text, onEdit,
   return (
     <div
       className={cn(
-        'grid min-h-12 grid-cols-[minmax(0,6.5rem)_minmax(0,8rem)_minmax(0,1fr)_auto] items-center gap-3 border-b border-l-2 border-line border-l-transparent px-4 py-1.5 @max-md:grid-cols-[minmax(0,1fr)_auto] @max-md:gap-y-1',
-        isSelected && 'border-l-primary bg-accent',
+        'grid min-h-12 grid-cols-[minmax(0,6.5rem)_minmax(0,8.5rem)_minmax(0,1fr)_auto] items-center gap-x-3 border-b border-l-2 border-line border-l-transparent px-4 py-1.5 @max-md:grid-cols-[minmax(0,9rem)_minmax(0,1fr)_auto] @max-md:gap-y-1',
+        isSelected ? 'border-l-primary bg-accent' : 'hover:bg-hover',
       )}
       onClick={onSelect}>
-      <button type="button" className="line-clamp-2 text-left wrap-anywhere" aria-pressed={isSelected}>
+      <button
+        type="button"
+        className="line-clamp-2 text-left wrap-anywhere @max-md:col-span-2 @max-md:text-muted-foreground"
+        aria-pressed={isSelected}>
         {label}
       </button>
       {documentId !== null && evidence?.page != null && box !== undefined ? (
-        <Crop
-          documentId={documentId}
-          page={evidence.page}
-          box={box}
-          width={320}
-          className="@max-md:col-span-2 @max-md:row-start-2 @max-md:max-w-56"
-        />
+        <Crop documentId={documentId} page={evidence.page} box={box} width={320} className="@max-md:row-start-2" />
       ) : (
-        <span className="rounded-md border border-dashed border-border px-2 py-1 text-center text-xs text-muted-foreground @max-md:col-span-2 @max-md:row-start-2">
+        <span className="rounded-md border border-dashed border-border px-2 py-1 text-center text-xs text-muted-foreground @max-md:row-start-2">
           {t(evidence?.state === 'blank' ? 'fields.statuses.blank' : 'inbox.noCrop')}
         </span>
       )}
-      <div className="min-w-0 @max-md:col-span-2 @max-md:row-start-3">
+      <div className="min-w-0 @max-md:col-span-2">
         <p className={cn('wrap-anywhere', isLeft && 'line-through')}>
           {value.isChange && (
             <>
@@ -199,9 +200,13 @@ function ValueRow({ tool, value, documentId, isSelected, onSelect, text, onEdit,
             changeValue(tool, value.path, value.new, evidence?.quote)
           )}
         </p>
-        {value.isDoubtful && <p className="text-xs text-need">{doubtText(value)}</p>}
       </div>
-      <div className="flex justify-end @max-md:col-start-2 @max-md:row-start-1">
+      {value.isDoubtful && (
+        <p className="col-span-2 col-start-3 row-start-2 text-xs text-need @max-md:col-span-3 @max-md:col-start-1 @max-md:row-start-3">
+          {doubtText(value)}
+        </p>
+      )}
+      <div className="-mr-2 flex justify-end @max-md:col-start-3 @max-md:row-start-1">
         {onEdit !== undefined && text === undefined && !isLeft && (
           <Button
             kind="quiet"

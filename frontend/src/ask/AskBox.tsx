@@ -1,10 +1,11 @@
 /** The box for a question: about which documents, and whether to answer it or only to find the passages. */
 
 import { useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query';
-import { SlidersHorizontal, TextSearch } from 'lucide-react';
+import { CornerDownRight, SlidersHorizontal, TextSearch } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { startQuestion, type Question } from '../api/runs';
 import { Button } from '../components/ui/Button';
+import { cn } from '../components/ui/cn';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Popover } from '../components/ui/Popover';
@@ -25,13 +26,25 @@ interface Props {
   question: string | undefined;
   /** Questions that can be asked with a click. */
   suggestions: readonly string[];
+  /** Nothing was asked yet: the suggestions are a list below the box. */
+  isStart: boolean;
   onFilters: (filters: AskFilters) => void;
   onAsked: (threadId: string) => Promise<void>;
   onFind: (words: string) => void;
   className?: string | undefined;
 }
 
-export function AskBox({ threadId, filters, question, suggestions, onFilters, onAsked, onFind, className }: Props) {
+export function AskBox({
+  threadId,
+  filters,
+  question,
+  suggestions,
+  isStart,
+  onFilters,
+  onAsked,
+  onFind,
+  className,
+}: Props) {
   const [message, setMessage] = useState(question ?? '');
   const canWrite = useCanWrite();
   // Idempotency key: a retry or a second click asks the same question once.
@@ -62,6 +75,29 @@ export function AskBox({ threadId, filters, question, suggestions, onFilters, on
     key.current = crypto.randomUUID(); // another question
   };
   const words = message.trim();
+  const list = canWrite && suggestions.length > 0 && (
+    <ul
+      className={isStart ? 'grid' : 'flex gap-2 max-sm:overflow-x-auto max-sm:[scrollbar-width:none] sm:flex-wrap'}
+      aria-label={t('ask.suggestions')}>
+      {suggestions.map((one) => (
+        <li key={one} className={isStart ? 'border-b border-line last:border-0' : undefined}>
+          <button
+            type="button"
+            disabled={ask.isPending}
+            className={cn(
+              'text-muted-foreground hover:bg-hover hover:text-foreground max-sm:min-h-11',
+              isStart
+                ? 'flex min-h-9 w-full items-center gap-2.5 rounded-md px-3.5 text-left'
+                : 'min-h-7 rounded-full border border-border px-3 text-xs whitespace-nowrap',
+            )}
+            onClick={() => send(one)}>
+            {isStart && <CornerDownRight size={14} className="shrink-0" aria-hidden="true" />}
+            {one}
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
   return (
     <MessageBox
       className={className}
@@ -74,26 +110,7 @@ export function AskBox({ threadId, filters, question, suggestions, onFilters, on
       error={ask.error}
       onChange={change}
       onSend={() => send(message)}
-      above={
-        canWrite &&
-        suggestions.length > 0 && (
-          <ul
-            className="flex gap-2 max-sm:overflow-x-auto max-sm:[scrollbar-width:none] sm:flex-wrap"
-            aria-label={t('ask.suggestions')}>
-            {suggestions.map((one) => (
-              <li key={one}>
-                <button
-                  type="button"
-                  disabled={ask.isPending}
-                  className="min-h-7 rounded-full border border-border px-3 text-xs whitespace-nowrap text-muted-foreground hover:bg-hover hover:text-foreground max-sm:min-h-11"
-                  onClick={() => send(one)}>
-                  {one}
-                </button>
-              </li>
-            ))}
-          </ul>
-        )
-      }>
+      {...(isStart ? { below: list } : { above: list })}>
       <StackSelect
         stackId={filters.stack}
         onChange={(stack) => {
@@ -110,7 +127,7 @@ export function AskBox({ threadId, filters, question, suggestions, onFilters, on
         disabled={words.length < 2}
         {...tooltip(t('ask.findText'))}
         onClick={() => onFind(words)}>
-        {t('ask.find')}
+        <span className="max-sm:sr-only">{t('ask.find')}</span>
       </Button>
     </MessageBox>
   );
@@ -161,9 +178,11 @@ function MoreFilters({ filters, onFilters }: Pick<Props, 'filters' | 'onFilters'
         <Button
           kind="quiet"
           icon={SlidersHorizontal}
+          className="text-muted-foreground"
           aria-pressed={tag !== undefined || name !== undefined}
-          label={t('ask.filters')}
-        />
+          {...tooltip(t('ask.filters'))}>
+          <span className="max-sm:sr-only">{t('inbox.filters')}</span>
+        </Button>
       }>
       <Field label={t('documents.tag')}>
         <Select

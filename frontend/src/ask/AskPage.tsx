@@ -2,11 +2,10 @@
 
 import { getRouteApi } from '@tanstack/react-router';
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
-import { CircleHelp, List, Plus } from 'lucide-react';
+import { List, Plus } from 'lucide-react';
 import { useCallback, useState } from 'react';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
-import { EmptyState } from '../components/ui/EmptyState';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import type { SourceLocation } from '../conversation/sourceLocation';
@@ -60,6 +59,7 @@ export function AskPage() {
           'w-56 shrink-0 max-lg:w-full',
           isListShown ? 'flex' : 'flex max-lg:hidden',
           place !== null && 'max-xl:hidden',
+          threads.data?.items.length === 0 && isEmpty && 'lg:hidden',
         )}
       />
       <div className={cn('flex min-h-0 min-w-0 flex-1 flex-col', isListShown && 'max-lg:hidden')}>
@@ -68,17 +68,21 @@ export function AskPage() {
           <Button kind="quiet" size="lg" icon={List} label={t('ask.threads')} onClick={() => showList(true)} />
           <Button kind="quiet" size="lg" icon={Plus} label={t('ask.new')} onClick={() => open({})} />
         </div>
-        <div className={cn('grid min-h-0 grid-cols-[minmax(0,1fr)]', isEmpty ? 'max-sm:flex-1 sm:mt-auto' : 'flex-1')}>
+        <div className={cn('grid min-h-0 grid-cols-[minmax(0,1fr)]', isEmpty ? 'mt-auto' : 'flex-1')}>
           {find !== undefined ? (
             <Passages words={find} filters={filtersOf(view)} onShow={show} />
           ) : thread === undefined ? (
-            <EmptyState icon={CircleHelp} title={t('ask.title')} text={t('ask.hint')} />
+            <div className="mx-auto grid w-full max-w-[48rem] content-end gap-1 px-5 pb-2">
+              <h2 className="text-2xl font-semibold">{t('ask.title')}</h2>
+              <p className="text-muted-foreground">{t('ask.hint')}</p>
+            </div>
           ) : (
             <Conversation key={thread} threadId={thread} areTitles onShow={show} />
           )}
         </div>
         <AskBox
-          className={isEmpty ? 'sm:mb-auto' : undefined}
+          className={isEmpty ? 'mb-auto' : undefined}
+          isStart={isEmpty}
           question={question ?? find}
           key={`${thread ?? ''} ${find ?? ''}`}
           threadId={thread}

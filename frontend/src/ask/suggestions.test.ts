@@ -28,6 +28,10 @@ test('questions group amounts by fields whose values repeat', () => {
   ]);
 });
 
+test('questions are about the total of documents that have one', () => {
+  expect(suggestedQuestions([...FIELDS, field('total', 'number', 8, 7)])).toContain('Sum of total');
+});
+
 test('questions that were asked are not suggested again', () => {
   expect(suggestedQuestions(FIELDS, ['Sum of net amount'])).not.toContain('Sum of net amount');
   expect(suggestedQuestions([field('name', 'text', 3, 1)])).toEqual([]);

@@ -13,8 +13,11 @@ export function suggestedQuestions(fields: readonly KnownField[], asked: readonl
   const plain = fields.filter(({ path }) => !path.includes('[')).toSorted((a, b) => b.documents - a.documents);
   const of = (kind: KnownField['kinds'][number]) =>
     plain.filter((one) => one.kinds.length === 1 && one.kinds[0] === kind);
-  // The amount that a document is about is the one with the most different values.
-  const [amount] = of('number').toSorted((a, b) => b.distinct_values - a.distinct_values || b.documents - a.documents);
+  // The amount that a document is about is its total, else the one with the most different values.
+  const isTotal = ({ path }: KnownField) => Number(/(^|[._])total$/.test(path));
+  const [amount] = of('number').toSorted(
+    (a, b) => isTotal(b) - isTotal(a) || b.distinct_values - a.distinct_values || b.documents - a.documents,
+  );
   const [day] = of('day');
   const [group, other] = of('text').filter(
     ({ path, documents, distinct_values: values }) =>

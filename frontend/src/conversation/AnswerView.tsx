@@ -1,4 +1,4 @@
-/** An answer: its words with citations, its figures as tables, what it leaves out, and its sources. */
+/** An answer: its figures as tables, its words with citations, what it leaves out, and its sources. */
 
 import { Link } from '@tanstack/react-router';
 import { CircleHelp } from 'lucide-react';
@@ -36,6 +36,13 @@ export function AnswerView({ answer, onShow }: Props) {
   };
   const { effort } = answer;
   const uncounted = toReview(answer);
+  const figures =
+    answer.figures.length === 0 ? null : (
+      <FigureTables
+        figures={answer.figures}
+        documents={[...new Set(sources.map((source) => source.document_id))].slice(0, 20)}
+      />
+    );
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-3">
       {answer.fallback != null && <Notice kind="unsure">{fallbackText(answer)}</Notice>}
@@ -51,9 +58,12 @@ export function AnswerView({ answer, onShow }: Props) {
           ))}
         </>
       ) : (
-        <div className="text-lg">
-          <Markdown text={answerText(answer)} citation={citation} />
-        </div>
+        <>
+          {figures}
+          <div className={figures === null ? 'text-lg' : undefined}>
+            <Markdown text={answerText(answer)} citation={citation} />
+          </div>
+        </>
       )}
       {uncounted > 0 && (
         <p className="flex flex-wrap items-center gap-x-2 text-need">
@@ -65,12 +75,7 @@ export function AnswerView({ answer, onShow }: Props) {
         </p>
       )}
       {answer.kind === 'reply' && <p className="text-muted-foreground">{t('answer.reply')}</p>}
-      {answer.figures.length > 0 && (
-        <FigureTables
-          figures={answer.figures}
-          documents={[...new Set(sources.map((source) => source.document_id))].slice(0, 20)}
-        />
-      )}
+      {answer.fallback?.by_model === false && figures}
       {sources.length > 0 && <Sources sources={sources} onShow={(source) => onShow?.(locationOf(source))} />}
       <div className="grid gap-0.5 text-xs text-muted-foreground">
         {coverageTexts(answer).map((text) => (

@@ -52,6 +52,21 @@ function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string 
   const whole = total.length === 1 ? Number(total[0]!.value) : 0;
   return (
     <div className="grid gap-2.5">
+      {!isTable && (
+        <dl className="flex flex-wrap gap-x-10 gap-y-2">
+          {groups
+            .flatMap((group) => group.results)
+            .map((one, index) => (
+              <div key={index}>
+                <dt className="text-xs text-muted-foreground">{columnName(one)}</dt>
+                <dd className="text-2xl font-semibold">
+                  {figureText(one)}{' '}
+                  <span className="text-lg font-normal text-muted-foreground">{visibleText(one.currency ?? '')}</span>
+                </dd>
+              </div>
+            ))}
+        </dl>
+      )}
       {isTable && (
         <div className="overflow-hidden rounded-lg border border-border bg-card">
           <Table label={t('answer.figures')}>
@@ -138,7 +153,7 @@ function FigureCells({ found, share }: { found: readonly Figure[]; share: number
       {share !== undefined && (
         <Td className="w-20 min-w-12 max-sm:hidden">{share !== null && <ShareBar share={share} />}</Td>
       )}
-      <Td className="pr-3 text-right whitespace-nowrap">
+      <Td className="py-1.5 pr-3 text-right whitespace-nowrap">
         {found.map((one, index) => (
           <span key={index} className="block">
             {figureText(one)}{' '}
@@ -172,7 +187,7 @@ function keyName(by: FigureTable['group_by']): string {
 }
 
 function keyText({ group_by: by }: FigureTable, { key }: FigureGroup): string {
-  if (key === null) return t('fields.nothing');
+  if (key === null) return t('answer.without', { field: by?.path == null ? keyName(by) : pathLabel(by.path) });
   return by?.kind === 'month' ? formatMonth(`${key}-01`) : displayValue(key);
 }
 

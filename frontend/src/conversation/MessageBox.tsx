@@ -23,6 +23,8 @@ interface Props {
   onKey?: (event: KeyboardEvent) => boolean;
   /** Above the text. */
   above?: ReactNode;
+  /** Below the box. */
+  below?: ReactNode;
   /** Beside the button. */
   children?: ReactNode;
   className?: string | undefined;
@@ -41,6 +43,7 @@ export function MessageBox({
   onSend,
   onKey,
   above,
+  below,
   children,
   className,
   textarea,
@@ -86,6 +89,7 @@ export function MessageBox({
           </Button>
         </div>
       </div>
+      {below}
     </Form>
   );
 }

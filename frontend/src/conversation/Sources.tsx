@@ -39,12 +39,7 @@ export function Sources({ sources, onShow }: Props) {
               {source.boxes[0] === undefined ? (
                 <q className="line-clamp-2 min-h-8 text-muted-foreground">{visibleText(source.quote)}</q>
               ) : (
-                <Crop
-                  documentId={source.document_id}
-                  page={source.page}
-                  box={source.boxes[0] as unknown as Box}
-                  className="h-11"
-                />
+                <Crop documentId={source.document_id} page={source.page} box={source.boxes[0] as unknown as Box} />
               )}
               <span className="min-w-0">
                 <span className="block truncate">

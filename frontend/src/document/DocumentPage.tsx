@@ -285,9 +285,26 @@ function OneDocument({ documentId }: { documentId: string }) {
                       onPlace={show}
                     />
                   )
+                }
+                foot={
+                  canWrite &&
+                  extraction !== undefined && (
+                    <CorrectBox
+                      extractionId={extraction.id}
+                      disabled={run.running}
+                      onStarted={(id) => void run.start(id)}
+                    />
+                  )
                 }>
                 {isRunShown && (
-                  <RunPanel runId={run.runId!} state={run.state} canWrite={canWrite} onResume={run.resume} />
+                  <RunPanel
+                    runId={run.runId!}
+                    state={run.state}
+                    canWrite={canWrite}
+                    onResume={run.resume}
+                    chosen={chosen ?? undefined}
+                    onChoose={choose}
+                  />
                 )}
                 <Warnings warnings={warnings} />
                 {error !== null && <ErrorNotice error={error} />}
@@ -306,13 +323,6 @@ function OneDocument({ documentId }: { documentId: string }) {
                   <EmptyState title={t('document.noFields')} text={t('document.noFieldsHint')} />
                 )}
               </FieldPanel>
-              {canWrite && extraction !== undefined && (
-                <CorrectBox
-                  extractionId={extraction.id}
-                  disabled={run.running}
-                  onStarted={(id) => void run.start(id)}
-                />
-              )}
             </TabPanel>
             {extraction !== undefined && (
               <TabPanel value="unmapped" className="flex min-h-0 flex-1 flex-col">

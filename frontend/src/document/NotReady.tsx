@@ -1,18 +1,18 @@
 /** A document that is still being read, or that could not be read: why, and what a person can do. */
 
 import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { Link } from '@tanstack/react-router';
 import { FileWarning } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentDetails } from '../api/types';
-import { Button } from '../components/ui/Button';
+import { Button, buttonClass } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { Confirm } from '../components/ui/Confirm';
-import { EmptyState } from '../components/ui/EmptyState';
 import { Input } from '../components/ui/Input';
-import { ErrorNotice, Notice } from '../components/ui/Notice';
+import { ErrorNotice } from '../components/ui/Notice';
 import { useCanWrite } from '../session/role';
-import { readingErrorText } from '../shared/codeText';
+import { codeText, readingErrorText } from '../shared/codeText';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { refresh } from '../api/queryKeys';
@@ -47,25 +47,40 @@ export function NotReady({ document, onDeleted }: Props) {
     );
   }
   const failure = read.error ?? remove.error;
+  // The service's own sentence has the page or the limit; that of the code says what to do.
+  const detail = readingErrorText(code, error ?? '');
+  const text = code === 'password' ? t('document.passwordNeeded') : codeText('readingErrors', code, detail);
   return (
-    <EmptyState icon={FileWarning} title={t('document.unreadable')}>
-      <Notice kind="bad">
-        {code === 'password' ? t('document.passwordNeeded') : readingErrorText(code, error ?? '')}
-      </Notice>
+    <section className="mx-auto grid w-full max-w-xl content-start gap-4 px-6 pt-[12vh]">
+      <span className="flex size-10 items-center justify-center rounded-lg bg-bad-bg text-bad">
+        <FileWarning size={20} strokeWidth={1.5} aria-hidden="true" />
+      </span>
+      <div className="grid gap-1" role="alert">
+        <h2 className="text-lg font-semibold">{t('document.unreadable')}</h2>
+        <p className="wrap-anywhere">{text}</p>
+        {detail !== text && code !== 'password' && (
+          <p className="text-xs wrap-anywhere text-muted-foreground">{detail}</p>
+        )}
+      </div>
       {failure !== null && <ErrorNotice error={failure} />}
       {canWrite && (
-        <div className="flex flex-wrap justify-center gap-2 max-sm:[&_button]:min-h-11">
+        <div className="flex flex-wrap gap-2 max-sm:[&_button]:min-h-11">
           {code === 'password' && <PasswordForm disabled={read.isPending} onRead={read.mutate} />}
+          {code !== 'password' && (
+            <Link to="/documents" className={buttonClass({ kind: 'main' })}>
+              {t('document.uploadAgain')}
+            </Link>
+          )}
           {onDeleted !== undefined && (
             <Confirm
-              label={t('common.delete')}
+              label={t('document.deleteFile')}
               question={t('common.deleteQuestion', { name: visibleText(filename) })}
               onConfirm={() => remove.mutate()}
             />
           )}
         </div>
       )}
-    </EmptyState>
+    </section>
   );
 }
 

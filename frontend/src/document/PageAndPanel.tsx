@@ -49,7 +49,11 @@ export function PageAndPanel(props: Props) {
           '@container flex min-h-0 flex-col border-border bg-background xl:border-l',
           'sm:max-lg:landscape:w-1/2 sm:max-lg:landscape:border-l',
           'max-xl:portrait:max-h-[55%] max-xl:portrait:min-h-[45%] lg:max-xl:max-h-[60%] lg:max-xl:min-h-[45%] lg:max-xl:border-t max-lg:portrait:border-t',
-          documentId === null ? 'flex-1' : isWide ? 'xl:w-114 2xl:w-136' : 'xl:w-96 2xl:w-106',
+          documentId === null
+            ? 'flex-1'
+            : isWide
+              ? 'xl:w-[clamp(28rem,37.5vw,34rem)]'
+              : 'xl:w-[clamp(24rem,29.5vw,26.5rem)]',
         )}>
         {children}
       </div>

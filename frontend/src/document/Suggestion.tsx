@@ -109,6 +109,7 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
     },
   );
   const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
+  const leaves = fields.filter((one) => one.type !== 'object');
   const values = useQuery({
     ...extractionQuery(proposal.extraction_id ?? ''),
     enabled: hasFields && proposal.extraction_id !== null,
@@ -123,21 +124,21 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
           ? t('document.suggestion.title')
           : t(proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema', {
               name: visibleText(schema.data.name),
-              count: fields.length,
+              count: leaves.length,
             })}
       </h2>
       {hasFields && (
         <dl>
-          {fields.map((one) => (
+          {leaves.map((one) => (
             <div
               key={one.path}
               title={visibleText(one.description)}
-              className="grid min-h-8 grid-cols-[minmax(0,2fr)_minmax(0,3fr)_auto] items-center gap-3 border-b border-line last:border-0">
+              className="grid min-h-8 grid-cols-[minmax(0,2fr)_minmax(0,3fr)_3.5rem] items-center gap-3 border-b border-line last:border-0">
               <dt className="truncate">{pathLabel(one.path, fields)}</dt>
               <dd className="truncate font-medium">
                 {displayValue(valueAt(values.data?.extracted_fields, pathSteps(one.path) ?? ['']), one)}
               </dd>
-              <dd className="text-xs text-muted-foreground">{typeLabel(one.type)}</dd>
+              <dd className="text-right text-xs text-muted-foreground">{typeLabel(one.type)}</dd>
             </div>
           ))}
         </dl>

@@ -21,8 +21,8 @@ export function HomePage() {
   const isNew = useQuery(tablesQuery).data?.length === 0;
   return (
     <div className="min-h-full bg-background">
-      <div className="mx-auto grid max-w-[87.5rem] gap-7 p-4 sm:p-6">
-        <div className="flex flex-wrap items-baseline gap-x-3 gap-y-1">
+      <div className="mx-auto grid max-w-[87.5rem] gap-6 p-4 sm:px-6 sm:py-4">
+        <div className="-mb-2 flex min-h-8 flex-wrap items-baseline gap-x-3 gap-y-1">
           <h1 className="text-xl font-semibold">
             <Greeting />
           </h1>

@@ -65,14 +65,14 @@ function Summary({ data, period }: { data: Overview; period: Period }) {
       {documents}
     </Link>,
   ]);
-  facts.push(['cost', t('home.period.cost'), formatCost(total.cost_usd)]);
-  if (total.documents_read > 0) {
+  if (!isFree(data)) facts.push(['cost', t('home.period.cost'), formatCost(total.cost_usd)]);
+  if (total.documents_read > 0 && !isFree(data)) {
     facts.push(['each', t('home.period.each'), formatCents(readingCost(data) / total.documents_read)]);
   }
   if (checks.checked > 0) {
     facts.push(['unchanged', t('home.period.unchanged'), formatShare(1 - checks.corrected / checks.checked)]);
   }
-  if (work.gaps > 0) {
+  if (work.gaps > 0 && work.seconds >= 1) {
     const minutes = formatNumber(work.seconds / 60 / work.documents, { maximumFractionDigits: 1 });
     facts.push(['minutes', t('home.period.minutesEach'), t('home.period.minutes', { minutes })]);
   }
@@ -95,6 +95,11 @@ function readingCost(data: Overview): number {
     .reduce((sum, one) => sum + one.share.cost_usd, 0);
 }
 
+/** No cost is known of the documents that were read: they are counted instead. */
+function isFree({ cost: { total } }: Overview): boolean {
+  return total.cost_usd === 0 && total.documents_read > 0;
+}
+
 /** 3.7 ¢: costs of a document are small. */
 function formatCents(dollars: number): string {
   return dollars >= 1 ? formatCost(dollars) : `${formatNumber(dollars * 100, { maximumFractionDigits: 1 })} ¢`;
@@ -110,25 +115,30 @@ function DaysCard({ data, period, before }: CardProps & { before: Overview | und
   const { cost, credit } = data;
   const days = daysOf(period);
   const now = today();
+  const isCounted = isFree(data);
   const columns = days.map((day) => {
     const share = cost.by_day.find((one) => one.day === day)?.share;
-    const value = share?.cost_usd ?? 0;
-    const documents = t('common.documents', { count: share?.documents_read ?? 0 });
+    const count = share?.documents_read ?? 0;
+    const spent = share?.cost_usd ?? 0;
+    const documents = t('common.documents', { count });
     return {
       id: day,
-      value,
+      value: isCounted ? count : spent,
       label: period.span === 'month' ? String(Number(day.slice(8))) : formatShortDay(day),
-      title: `${formatShortDay(day)}: ${formatCost(value)}, ${documents}`,
+      title: `${formatShortDay(day)}: ${isCounted ? '' : `${formatCost(spent)}, `}${documents}`,
       link: { to: '/documents', search: { since: day, until: day } } as const,
       isStrong: day === now,
     };
   });
   const passed = days.filter((day) => day <= now).length;
   const isOpen = passed > 0 && passed < days.length;
-  const spentToday = columns.find((one) => one.isStrong)?.value ?? 0;
+  const ofToday = columns.find((one) => one.isStrong)?.value ?? 0;
+  const format = isCounted ? formatNumber : formatCost;
+  const amountOf = ({ cost: { total } }: Overview) =>
+    isCounted ? t('common.documents', { count: total.documents_read }) : formatCost(total.cost_usd);
   return (
     <Card
-      title={t('home.days.title')}
+      title={t(isCounted ? 'home.days.read' : 'home.days.title')}
       actions={
         <Button kind="quiet" icon={Table2} aria-pressed={isTable} onClick={() => setTable(!isTable)}>
           {t('home.asTable')}
@@ -141,8 +151,8 @@ function DaysCard({ data, period, before }: CardProps & { before: Overview | und
       ) : (
         <ColumnChart
           columns={columns}
-          formatValue={(value) => formatCost(value)}
-          note={spentToday > 0 ? t('home.days.today', { cost: formatCost(spentToday) }) : undefined}
+          formatValue={(value) => format(value)}
+          note={ofToday > 0 ? t('home.days.today', { cost: format(ofToday) }) : undefined}
         />
       )}
       <div className="mt-2 flex flex-wrap justify-between gap-x-4 gap-y-1 text-xs text-muted-foreground">
@@ -159,7 +169,7 @@ function DaysCard({ data, period, before }: CardProps & { before: Overview | und
         </span>
         {before !== undefined && (
           <span>
-            {periodName(neighbour(period, -1))} {formatCost(before.cost.total.cost_usd)}
+            {periodName(neighbour(period, -1))}: {amountOf(before)}
           </span>
         )}
       </div>
@@ -205,7 +215,8 @@ function SharesCard({ data, period }: CardProps) {
   const [by, setBy] = useState<By>('table');
   const [isWhole, setWhole] = useState(false);
   const { by_table: byTable, by_model: byModel, total } = data.cost;
-  const all =
+  const isCounted = isFree(data);
+  const shares =
     by === 'table'
       ? byTable.map((one) => ({
           key: `${one.schema_id} ${one.agent} ${one.task}`,
@@ -213,11 +224,14 @@ function SharesCard({ data, period }: CardProps) {
           name: <TableName table={one} period={period} />,
         }))
       : byModel.map(({ model, share }) => ({ key: model, share, name: visibleText(model) }));
+  const all = isCounted ? shares.filter((one) => one.share.documents_read > 0) : shares;
+  const amount = ({ documents_read: documents, cost_usd: cost }: TableCost['share']) => (isCounted ? documents : cost);
+  const format = isCounted ? formatNumber : formatCost;
   const rows = isWhole || all.length <= MAX_TABLES ? all : all.slice(0, MAX_TABLES - 1);
-  const most = Math.max(...all.map((one) => one.share.cost_usd), 0);
+  const most = Math.max(...all.map((one) => amount(one.share)), 0);
   return (
     <Card
-      title={t('home.shares.title')}
+      title={t(isCounted ? 'home.shares.read' : 'home.shares.title')}
       actions={
         <Tabs
           kind="segments"
@@ -238,7 +252,7 @@ function SharesCard({ data, period }: CardProps) {
             <tr>
               <Th>{t(`home.shares.${by}`)}</Th>
               <td />
-              <Th>{t('home.cost')}</Th>
+              <Th>{t(isCounted ? 'home.documents' : 'home.cost')}</Th>
               <Th>{t('home.period.each')}</Th>
             </tr>
           </thead>
@@ -247,11 +261,13 @@ function SharesCard({ data, period }: CardProps) {
               <tr key={one.key}>
                 <Td className="w-full max-w-0 truncate pl-0">{one.name}</Td>
                 <Td className="min-w-14">
-                  <ShareBar share={most === 0 ? 0 : one.share.cost_usd / most} />
+                  <ShareBar share={most === 0 ? 0 : amount(one.share) / most} />
                 </Td>
-                <Td className="pl-0 text-right font-medium">{formatCost(one.share.cost_usd)}</Td>
+                <Td className="pl-0 text-right font-medium">{format(amount(one.share))}</Td>
                 <Td className="px-0 text-right text-xs whitespace-nowrap text-muted-foreground">
-                  {one.share.documents_read > 0 && formatCents(one.share.cost_usd / one.share.documents_read)}
+                  {!isCounted &&
+                    one.share.documents_read > 0 &&
+                    formatCents(one.share.cost_usd / one.share.documents_read)}
                 </Td>
               </tr>
             ))}
@@ -264,7 +280,7 @@ function SharesCard({ data, period }: CardProps) {
                   </button>
                 )}
               </Td>
-              <Td className="pl-0 text-right font-medium">{formatCost(total.cost_usd)}</Td>
+              <Td className="pl-0 text-right font-medium">{format(amount(total))}</Td>
               <Td className="px-0" />
             </tr>
           </tbody>

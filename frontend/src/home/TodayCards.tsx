@@ -139,7 +139,9 @@ function DoneCard() {
               <li key={one.key}>{t(`home.done.${one.key}`, { number: formatNumber(one.count) })}</li>
             ))}
           {(day?.reviewed_documents ?? 0) > 0 && <li>{t('home.done.reviewed', { count: day!.reviewed_documents })}</li>}
-          {each !== null && <li>{t('home.done.each', { time: formatDuration(Math.round(each) * 1000) })}</li>}
+          {each !== null && each >= 1 && (
+            <li>{t('home.done.each', { time: formatDuration(Math.round(each) * 1000) })}</li>
+          )}
           {total === 0 && (day?.reviewed_documents ?? 0) === 0 && <li>{t('home.done.none')}</li>}
         </ul>
       </div>
@@ -177,9 +179,16 @@ function ReadingCard() {
   if (isError) return null; // said by the card beside it
   const isIdle = data !== undefined && data.filling.length === 0 && data.reading === 0;
   return (
-    <Card title={t('home.reading.title')} className="max-xl:lg:col-span-2">
+    <Card title={t('home.reading.title')} className="flex flex-col max-xl:lg:col-span-2">
       {data === undefined && <Skeleton className="w-40" />}
-      {isIdle && <p className="text-muted-foreground">{t('home.reading.none')}</p>}
+      {isIdle && (
+        <div className="grid flex-1 content-between justify-items-start gap-4">
+          <p className="text-muted-foreground">{t('home.reading.none')}</p>
+          <Link to="/documents" className={buttonClass()}>
+            {t('home.reading.add')}
+          </Link>
+        </div>
+      )}
       <ul className="grid gap-3">
         {data?.filling.map((one) => (
           <li key={one.stack_id} className="grid gap-1.5">

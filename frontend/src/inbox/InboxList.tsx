@@ -61,14 +61,14 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
         <TableFilter view={view} onView={onView} />
         <MoreFilters view={view} onView={onView} />
       </div>
-      <div className="flex shrink-0 items-center gap-0.5 overflow-x-auto border-b border-border px-2 py-1 [scrollbar-width:none]">
-        {[undefined, ...KINDS].map((kind) => (
+      <div className="flex shrink-0 items-center gap-px overflow-x-auto border-b border-border px-2 py-1 [scrollbar-width:none]">
+        {[undefined, ...KINDS.filter((one) => one === view.kind || (counts?.[one]?.count ?? 1) > 0)].map((kind) => (
           <button
             key={kind ?? ALL}
             type="button"
             aria-pressed={view.kind === kind}
             onClick={() => onView(withOnly(view, 'kind', kind))}
-            className="min-h-6 shrink-0 rounded-full px-1.5 text-xs whitespace-nowrap text-muted-foreground hover:bg-hover aria-pressed:bg-accent aria-pressed:font-medium aria-pressed:text-link max-sm:min-h-11 max-sm:px-3">
+            className="min-h-6 shrink-0 rounded-full px-[5px] text-xs whitespace-nowrap text-muted-foreground hover:bg-hover aria-pressed:bg-accent aria-pressed:font-medium aria-pressed:text-link max-sm:min-h-11 max-sm:px-3">
             {t(`inbox.kinds.${kind ?? ALL}`)} {countText(kind === undefined ? total(counts) : counts?.[kind])}
           </button>
         ))}

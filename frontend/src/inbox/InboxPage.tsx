@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { ChevronDown, ChevronUp, Inbox, List, Undo2 } from 'lucide-react';
+import { ChevronDown, ChevronUp, CircleCheck, List, Undo2 } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';
 import { Button, buttonClass } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
@@ -106,7 +106,10 @@ export function InboxPage() {
 
   if (inbox.isError) return <ErrorNotice error={inbox.error} onRetry={() => void inbox.refetch()} />;
   if (inbox.isPending) return <Loading />;
-  const all = total(counts);
+  // Of the kind that is shown.
+  const all = view.kind === undefined ? total(counts) : counts?.[view.kind];
+  const isFiltered = Object.keys(view).some((one) => one !== 'order');
+  const isEmpty = items.length === 0 && !isFiltered;
   const undo = decisions.canUndo && (
     <Button kind="quiet" icon={Undo2} keys="⌘Z" onClick={() => void decisions.undo()}>
       {t('common.undo')}
@@ -123,15 +126,36 @@ export function InboxPage() {
         onChoose={choose}
         onView={(search: InboxView) => void navigate({ search })}
         onMore={() => void inbox.fetchNextPage()}
-        className={cn('w-76 shrink-0 max-lg:w-full', isListShown ? 'flex' : 'flex max-lg:hidden')}
+        className={cn(
+          'w-76 shrink-0 max-lg:w-full',
+          isEmpty ? 'hidden' : 'flex',
+          // What is filtered out leaves the filters in view.
+          !isListShown && items.length > 0 && 'max-lg:hidden',
+        )}
       />
-      <div className={cn('flex min-h-0 min-w-0 flex-1 flex-col', isListShown && 'max-lg:hidden')}>
+      <div
+        className={cn(
+          'flex min-h-0 min-w-0 flex-1 flex-col',
+          isEmpty ? 'justify-center pb-24' : (isListShown || items.length === 0) && 'max-lg:hidden',
+        )}>
         {item === undefined ? (
-          <EmptyState icon={Inbox} title={t('inbox.done')} text={t('inbox.doneHint')}>
+          <EmptyState
+            icon={CircleCheck}
+            title={t('inbox.done')}
+            text={t(isFiltered ? 'inbox.noneFoundHint' : 'inbox.doneHint')}>
             {undo}
-            <Link to="/tables" className={buttonClass()}>
-              {t('areas.tables')}
-            </Link>
+            {isFiltered ? (
+              <Button onClick={() => void navigate({ search: {} })}>{t('inbox.showAll')}</Button>
+            ) : (
+              <div className="flex flex-wrap justify-center gap-2">
+                <Link to="/documents" className={buttonClass({ kind: 'main' })}>
+                  {t('home.reading.add')}
+                </Link>
+                <Link to="/tables" className={buttonClass()}>
+                  {t('inbox.openTables')}
+                </Link>
+              </div>
+            )}
           </EmptyState>
         ) : (
           <>

@@ -20,7 +20,8 @@ export function itemTitle(item: InboxItem): string {
     case 'failed':
       return item.error_code === 'password'
         ? t('inbox.password')
-        : codeText('readingErrors', item.error_code, t('inbox.failed'));
+        : // What to do about it is said beside the list.
+          codeText('readingErrors', item.error_code, t('inbox.failed')).split(/[.:] /)[0]!;
     default:
       return questionTitle(item);
   }

@@ -142,7 +142,11 @@ export function Question(props: QuestionProps) {
             <span className={cn('min-w-0 flex-1 text-xs', index > 0 && 'text-muted-foreground')}>
               {answerReason(answer, answerText(answer, field))}
             </span>
-            {index === 0 && <Kbd onPrimary>↵</Kbd>}
+            {index === 0 && (
+              <span className="inline-flex max-sm:hidden">
+                <Kbd onPrimary>↵</Kbd>
+              </span>
+            )}
           </button>
         ))}
         {leaf === undefined && proposal === undefined && answers.length === 0 && (

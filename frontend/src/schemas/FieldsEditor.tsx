@@ -153,13 +153,7 @@ export function FieldsEditor({ stored, schema, canWrite, onChange, filled, examp
                 </span>
                 <span className="max-lg:hidden">
                   {example !== null && evidence?.page != null && evidence.boxes?.[0] !== undefined && (
-                    <Crop
-                      className="max-h-8"
-                      documentId={example.document_id}
-                      page={evidence.page}
-                      box={evidence.boxes[0]}
-                      width={240}
-                    />
+                    <Crop documentId={example.document_id} page={evidence.page} box={evidence.boxes[0]} width={240} />
                   )}
                 </span>
                 <span className="text-right text-xs text-muted-foreground max-lg:hidden">

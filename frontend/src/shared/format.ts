@@ -18,7 +18,7 @@ export function formatAge(at: string, now = Date.now()): string {
   return new Intl.DateTimeFormat(locale(), DAY).format(Date.parse(at));
 }
 
-/** Return "5 min", for lists. */
+/** Return "5m", for lists. */
 export function formatShortAge(at: string, now = Date.now()): string {
   const minutes = Math.max(0, Math.round((now - Date.parse(at)) / 60_000));
   const [value, unit] =
@@ -27,7 +27,7 @@ export function formatShortAge(at: string, now = Date.now()): string {
   return new Intl.NumberFormat(locale(), {
     style: 'unit',
     unit,
-    unitDisplay: unit === 'day' ? 'long' : 'short',
+    unitDisplay: 'narrow',
     maximumFractionDigits: 0,
   }).format(value);
 }

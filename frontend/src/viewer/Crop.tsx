@@ -1,29 +1,24 @@
 /** An excerpt of a page: the line of a value, with its label and a box around the value. */
 
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
 import { fetchCrop } from '../api/client';
-import type { Box } from '../api/types';
+import type { Box, Word } from '../api/types';
 import { cn } from '../components/ui/cn';
+import { pageQuery } from '../fields/extractionQueries';
 import { t } from '../shared/i18n';
 import { useObjectUrl } from '../shared/useObjectUrl';
 
 const WIDTH = 900; // pixels: sharp on high-density screens
 const SMALL = 480;
-/** Shares of the page's width: of a label before the value, where there is room, and of the least that is shown, so that a
- * short word is not enlarged too much. */
-const LABEL = 0.18;
-const MIN_WIDTH = { small: 0.14, large: 0.25 };
-const PADDING = 0.4; // above and below, of the height of the box: no half of a neighbouring line
+/** Share of the page's width. */
+const MAX_WIDTH = { small: 0.24, large: 0.5 };
+const PADDING = 0.25; // above and below, of the height of the box: no half of a neighbouring line
+const GAP = 0.004; // beside the words, of the page's width
 
-export const cropQuery = (documentId: string, page: number, box: Box, width = WIDTH) => {
+const cropQuery = (documentId: string, page: number, box: Box, width: number) => {
   // The service adds a margin, and returns the box that it shows.
-  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${wide(
-    box,
-    width <= SMALL,
-  )
-    .map((edge) => edge.toFixed(5))
-    .join(',')}`;
+  const edges = box.map((edge) => edge.toFixed(5)).join(',');
+  const path = `/api/documents/${encodeURIComponent(documentId)}/pages/${page}.png?width=${width}&box=${edges}`;
   return queryOptions({
     queryKey: ['crop', path],
     queryFn: ({ signal }) => fetchCrop(path, signal),
@@ -38,71 +33,67 @@ interface Props {
   box: Box;
   /** Width of the image in pixels. */
   width?: number;
-  /** Don't load it now, as while scrolling. */
-  isPaused?: boolean;
   className?: string;
 }
 
-export function Crop({ documentId, page, box, width = WIDTH, isPaused = false, className }: Props) {
-  const { data, isError } = useQuery({ ...cropQuery(documentId, page, box, width), enabled: !isPaused });
+export function Crop({ documentId, page, box, width = WIDTH, className }: Props) {
+  const size = width <= SMALL ? 'small' : 'large';
+  const { data: words, isError: hasNoPage } = useQuery(pageQuery(documentId, page));
+  const shown = excerpt(box, words?.words ?? [], MAX_WIDTH[size]);
+  const query = cropQuery(documentId, page, shown, width);
+  const { data, isError } = useQuery({ ...query, enabled: words !== undefined });
   const url = useObjectUrl(data?.blob);
-  const [ratio, setRatio] = useState<number | null>(null);
-  const [x0, y0, x1, y1] = within(box, data?.box ?? box);
-  const top = Math.max(0, y0 - PADDING * (y1 - y0));
-  const height = Math.min(1, y1 + PADDING * (y1 - y0)) - top;
+  const onPage = rectangle(words ?? { width: 1, height: 1 });
+  const part = onPage(shown, PADDING * (shown[3] - shown[1]));
   return (
     <figure
       className={cn(
-        'm-0 flex min-h-6 items-center overflow-hidden rounded-sm border border-border bg-white',
+        'm-0 overflow-hidden rounded-sm border border-border bg-white',
+        size === 'small' ? 'h-7 px-1 py-0.5' : 'h-11 p-2.5',
         className,
       )}
       aria-label={t('document.viewer.excerpt', { page })}>
       {url !== null && (
-        <div
-          className="w-full overflow-hidden"
-          style={ratio === null ? { height: 0 } : { aspectRatio: 1 / (ratio * Math.max(height, 0.01)) }}>
-          <div className="relative" style={{ marginTop: `${-100 * top * (ratio ?? 0)}%` }}>
-            <img
-              src={url}
-              alt=""
-              className="block w-full"
-              onLoad={({ currentTarget: { naturalHeight, naturalWidth } }) => setRatio(naturalHeight / naturalWidth)}
-            />
-            {width > SMALL && (
-              <svg
-                viewBox="0 0 1 1"
-                preserveAspectRatio="none"
-                aria-hidden="true"
-                className="absolute inset-0 size-full mix-blend-multiply">
-                <rect
-                  x={x0}
-                  y={y0}
-                  width={x1 - x0}
-                  height={y1 - y0}
-                  className="fill-box/10 stroke-box stroke-2 [vector-effect:non-scaling-stroke]"
-                />
-              </svg>
+        <svg
+          className="block size-full"
+          viewBox={`${part.x} ${part.y} ${part.width} ${part.height}`}
+          preserveAspectRatio="xMinYMid"
+          aria-hidden="true">
+          <svg {...part} viewBox={`${part.x} ${part.y} ${part.width} ${part.height}`}>
+            <image href={url} preserveAspectRatio="none" {...onPage(data?.box ?? shown)} />
+            {size === 'large' && (
+              <rect
+                {...onPage(box)}
+                className="fill-box/10 stroke-box stroke-2 mix-blend-multiply [vector-effect:non-scaling-stroke]"
+              />
             )}
-          </div>
-        </div>
+          </svg>
+        </svg>
       )}
-      {isError && <p className="p-2 text-[#4c5462]">{t('document.viewer.excerptFailed')}</p>}
+      {(isError || hasNoPage) && <p className="text-[#4c5462]">{t('document.viewer.excerptFailed')}</p>}
     </figure>
   );
 }
 
-function wide([x0, y0, x1, y1]: Box, isSmall: boolean): Box {
-  const more = Math.max(0, MIN_WIDTH[isSmall ? 'small' : 'large'] - (x1 - x0));
-  const left = Math.max(0, isSmall ? x0 - more / 2 : x0 - LABEL);
-  return [left, y0, Math.min(1, Math.max(x1, isSmall ? x1 + more / 2 : left + MIN_WIDTH.large)), y1];
+/** Return what is shown of a value's line: the value and the words before it, as its label, of which each is whole. */
+export function excerpt(
+  [x0, y0, x1, y1]: Box,
+  words: readonly Pick<Word, 'x0' | 'y0' | 'x1' | 'y1'>[],
+  most: number,
+): Box {
+  const line = words.filter((one) => (one.y0 + one.y1) / 2 > y0 && (one.y0 + one.y1) / 2 < y1);
+  const value = line.filter((one) => one.x1 > x0 && one.x1 <= x0 + most);
+  const end = x1 - x0 <= most || value.length === 0 ? Math.min(x1, x0 + most) : Math.max(...value.map((one) => one.x1));
+  const label = line.filter((one) => one.x1 <= x0 + GAP && end - one.x0 <= most);
+  return [Math.max(Math.min(x0, ...label.map((one) => one.x0)) - GAP, 0), y0, Math.min(end + GAP, 1), y1];
 }
 
-/** Return a box in coordinates relative to another box. */
-function within([x0, y0, x1, y1]: Box, [left, top, right, bottom]: Box): Box {
-  return [
-    (x0 - left) / (right - left),
-    (y0 - top) / (bottom - top),
-    (x1 - left) / (right - left),
-    (y1 - top) / (bottom - top),
-  ];
+/** Return boxes in the units of a page, with `more` above and below. */
+function rectangle({ width, height }: { width: number; height: number }) {
+  return ([x0, y0, x1, y1]: Box, more = 0) => ({
+    x: x0 * width,
+    y: (y0 - more) * height,
+    width: (x1 - x0) * width,
+    height: (y1 - y0 + 2 * more) * height,
+  });
 }

@@ -2,7 +2,7 @@
 
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { useCallback, useLayoutEffect, useRef, useState } from 'react';
-import { Maximize, Minus, Plus } from 'lucide-react';
+import { Maximize, Minimize, Minus, Plus, ZoomIn } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { formatPercent } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -15,6 +15,7 @@ import styles from './PageViewer.module.css';
 
 const GAP = 12;
 const TOOLBAR_HEIGHT = 96; // pixels at the lower edge that the zoom buttons cover, with a margin
+const MAX_WIDTH = 720; // pixels of a page at 100 %
 const STEPS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
 const ZOOM_IN = { id: 'page.zoomIn', keys: '+' } as const;
 const ZOOM_OUT = { id: 'page.zoomOut', keys: '-' } as const;
@@ -44,7 +45,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
   const [room, setRoom] = useState(0);
   const [zoom, setZoom] = useState(initialZoom);
   const [ratios, setRatios] = useState<ReadonlyMap<number, number>>(new Map());
-  const width = Math.max(200, Math.round(Math.min(room - 2 * GAP, 1100) * zoom));
+  const width = Math.max(200, Math.round(Math.min(room - 2 * GAP, MAX_WIDTH) * zoom));
   const ratioOf = (number: number) => ratios.get(number) ?? ratios.values().next().value ?? Math.SQRT2;
 
   useLayoutEffect(() => {
@@ -169,10 +170,17 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
           disabled={zoom >= STEPS.at(-1)!}>
           <Plus size={16} aria-hidden="true" />
         </Button>
-        <Button kind="quiet" label={t('document.viewer.fitWidth')} onClick={() => setZoom(1)} aria-pressed={zoom === 1}>
+        <Button kind="quiet" label={t('document.viewer.fitWidth')} onClick={() => setZoom(1)} disabled={zoom === 1}>
           <Maximize size={16} aria-hidden="true" />
         </Button>
       </div>
+      <Button
+        className={styles.zoomOnce}
+        size="lg"
+        label={t(zoom > 1 ? 'document.viewer.fitWidth' : 'document.viewer.zoomIn')}
+        onClick={() => setZoom(zoom > 1 ? 1 : 2)}>
+        {zoom > 1 ? <Minimize size={18} aria-hidden="true" /> : <ZoomIn size={18} aria-hidden="true" />}
+      </Button>
     </div>
   );
 }

@@ -173,7 +173,7 @@ def _submit_figure(turn: RuleTurn, found: FinishedCall, *, is_count: bool, is_gr
     lines += ["and other groups"] if found.data.get("groups_total") != len(listed) else []
     formula = str(found.data.get("expression"))
     of = f" ({', '.join(names)}{f' and {rest} more' if rest > 0 else ''})" if is_count and names else ""
-    said = ". ".join(["; ".join(lines) + of, f"Computed: {formula}", NOTE])
+    said = f"{'; '.join(lines)}{of}\n\nComputed: {formula}. {NOTE}"
     turn.call("submit_calculation", {"answer": said, "formula": formula, "result": results[0], "confidence": _SURE})
 
 
@@ -215,11 +215,12 @@ def _passages(turn: RuleTurn, question: str) -> None:
         {"number": number, "block_id": block, "quote": words[:_MOST_QUOTE].rpartition(" ")[0] or words}
         for number, (block, words) in enumerate(((one, f"{words} ") for one, words in blocks[:_MOST_BLOCKS]), 1)
     ]
-    shown = "; ".join(f"“{as_object(one)['quote']}” [{as_object(one)['number']}]" for one in cited)
-    said = f"These passages have most of your words: {shown}." if cited else "I found no passage with these words."
-    said += " Some documents are not indexed yet: ask again in a moment." if found.get("not_indexed") else ""
+    shown = "\n".join(f"- “{as_object(one)['quote']}” [{as_object(one)['number']}]" for one in cited)
+    said = [f"These passages have most of your words:\n\n{shown}" if cited else "I found no passage with these words."]
+    said += ["Some documents are not indexed yet: ask again in a moment."] if found.get("not_indexed") else []
+    said += [f"{HELP} {NOTE}"]
     given: JsonObject = {"citations": cited} if cited else {"nothing_found": True}
-    turn.call("submit_answer", {"answer": f"{said} {HELP} {NOTE}", "confidence": _SURE, **given})
+    turn.call("submit_answer", {"answer": "\n\n".join(said), "confidence": _SURE, **given})
 
 
 def _printed_form(value: JsonValue, block: str) -> str | None:

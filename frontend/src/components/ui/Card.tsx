@@ -19,7 +19,7 @@ export function Card({ title, label, actions, className, children }: Props) {
     <section
       aria-label={label}
       aria-labelledby={title === undefined ? undefined : id}
-      className={cn('min-w-0 rounded-lg border border-border bg-card p-5', className)}>
+      className={cn('min-w-0 rounded-lg border border-border bg-card px-5 py-4', className)}>
       {(title !== undefined || actions !== undefined) && (
         <div className="mb-3 flex min-h-7 items-center justify-between gap-2">
           <h2 id={id} className="text-sm font-semibold">

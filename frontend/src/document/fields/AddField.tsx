@@ -53,7 +53,7 @@ function FieldForm({ extraction, schema, onAdd, onClose }: Props & { onClose: ()
   const isTaken = name !== '' && valueAt(extraction.extracted_fields, pathSteps(name) ?? ['']) !== undefined;
   return (
     <Form
-      className="flex flex-wrap gap-2 py-2"
+      className="flex w-full flex-wrap gap-2 p-2"
       aria-label={t('fields.add')}
       onSubmit={() => {
         if (name === '' || isInvalid || isTaken) return;

@@ -39,12 +39,15 @@ interface Props {
   onPlace: (page: number, box: Box) => void;
   /** Below what needs a person. */
   below: ReactNode;
+  /** Below the fields, beside the button that adds one. */
+  foot: ReactNode;
   /** Above the fields. */
   children: ReactNode;
 }
 
 export function FieldPanel(props: Props) {
-  const { extraction, schema, canWrite, rows, questions, answers, open, chosen, changed, below, children } = props;
+  const { extraction, schema, canWrite, rows, questions, answers, open, chosen, changed, below, foot, children } =
+    props;
   const { decisions, onDecide, onChoose, onPlace } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [editing, setEditing] = useState(false);
@@ -103,7 +106,7 @@ export function FieldPanel(props: Props) {
   }, [isDone]);
   const filled = rows.filter((one) => one.kind === 'leaf' && one.value != null && one.value !== '').length;
   return (
-    <div ref={scroller} className="min-h-0 flex-1 overflow-y-auto pb-4">
+    <div ref={scroller} className="min-h-0 flex-1 overflow-y-auto after:block after:h-4">
       <div>{children}</div>
       {extraction !== undefined && (
         <NeedsYou
@@ -154,8 +157,9 @@ export function FieldPanel(props: Props) {
         onWrite={(path, { edited, was }) => write(path, edited, was)}
       />
       {canWrite && extraction !== undefined && (
-        <div className="px-3 pt-1">
+        <div className="flex flex-wrap gap-x-2 px-2 pt-1">
           <AddField extraction={extraction} schema={schema} onAdd={(path, value) => write(path, value, undefined)} />
+          {foot}
         </div>
       )}
       {extraction !== undefined && (
