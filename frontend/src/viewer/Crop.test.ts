@@ -10,6 +10,6 @@ test('an excerpt has the label before the value, of which each word is whole', (
 });
 
 test('an excerpt of a long value ends after a whole word', () => {
-  const [left, , right] = excerpt([0.1, 0.1, 0.6, 0.12], LINE, 0.3);
-  expect([left, right]).toEqual([expect.closeTo(0.096), expect.closeTo(0.384)]);
+  const [left, , right] = excerpt([0.1, 0.1, 0.7, 0.12], [...LINE, word(0.61, 0.7)], 0.24);
+  expect([left, right]).toEqual([expect.closeTo(0.096), expect.closeTo(0.604)]);
 });

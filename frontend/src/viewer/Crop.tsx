@@ -10,8 +10,9 @@ import { useObjectUrl } from '../shared/useObjectUrl';
 
 const WIDTH = 900; // pixels: sharp on high-density screens
 const SMALL = 480;
-/** Share of the page's width. */
-const MAX_WIDTH = { small: 0.24, large: 0.5 };
+/** Shares of the page's width: of a value, and of a value with its label. */
+const MAX_VALUE = 0.5;
+const MAX_WIDTH = { small: 0.24, large: MAX_VALUE };
 const PADDING = 0.25; // above and below, of the height of the box: no half of a neighbouring line
 const GAP = 0.004; // beside the words, of the page's width
 
@@ -82,8 +83,9 @@ export function excerpt(
   most: number,
 ): Box {
   const line = words.filter((one) => (one.y0 + one.y1) / 2 > y0 && (one.y0 + one.y1) / 2 < y1);
-  const value = line.filter((one) => one.x1 > x0 && one.x1 <= x0 + most);
-  const end = x1 - x0 <= most || value.length === 0 ? Math.min(x1, x0 + most) : Math.max(...value.map((one) => one.x1));
+  const value = line.filter((one) => one.x1 > x0 && one.x1 <= x0 + MAX_VALUE);
+  const end =
+    x1 <= x0 + MAX_VALUE || value.length === 0 ? Math.min(x1, x0 + MAX_VALUE) : Math.max(...value.map((one) => one.x1));
   const label = line.filter((one) => one.x1 <= x0 + GAP && end - one.x0 <= most);
   return [Math.max(Math.min(x0, ...label.map((one) => one.x0)) - GAP, 0), y0, Math.min(end + GAP, 1), y1];
 }
