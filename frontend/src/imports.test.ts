@@ -30,7 +30,7 @@ const ORDER = [
   ['settings'],
   ['shell'],
   ['router.tsx'],
-  ['gallery', 'main.tsx'],
+  ['main.tsx'],
 ];
 
 interface Import {

@@ -25,8 +25,15 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await page.get_by_role("switch", name=label("settings.organisation.second_person")).click()
         # A run asks for the actions that are checked.
         in_chat = page.get_by_role("group", name=label("agents.document"))
+        await in_chat.locator("summary").click()
         await in_chat.get_by_role("checkbox", name=label("tools.create_tag")).click()
         await in_chat.get_by_role("checkbox", name=label("tools.create_tag"), checked=False, disabled=False).wait_for()
+        # One box allows and asks for all actions of an agent.
+        group = page.get_by_role("group", name=label("agents.stack"))
+        box = group.get_by_role("checkbox").first
+        for is_asked in (False, True):
+            await box.click()
+            await group.get_by_role("checkbox", checked=is_asked, disabled=False).first.wait_for()
         await page.get_by_role("link", name="Members", exact=True).click()
         # Styles of a component override the general button style, whichever page was open before.
         make = page.get_by_role("button", name=label("settings.invitations.create"))

@@ -24,6 +24,7 @@ import { t } from '../shared/i18n';
 import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { CountButton } from './CountButton';
+import { Method } from './Method';
 import { ReviewClaim } from './ReviewClaim';
 import type { QualityView } from './qualityView';
 
@@ -49,7 +50,7 @@ export function QualityPage() {
   if (data === undefined) return <Loading />;
   return (
     <div className="grid h-full grid-rows-[auto_minmax(0,1fr)] bg-background max-xl:min-h-full max-xl:h-auto max-xl:grid-rows-[auto_1fr]">
-      <div className="flex flex-wrap items-center gap-x-4 gap-y-2 border-b border-border px-4 py-2">
+      <div className="flex flex-wrap min-h-12 items-center gap-x-4 gap-y-2 border-b border-border px-4 py-1.5">
         <h1 className="truncate text-lg font-semibold">{visibleText(data.name)}</h1>
         <TableViews schemaId={schemaId} tableId={data.stack_id ?? schemaId} />
         <span className="flex-1" />
@@ -62,10 +63,10 @@ export function QualityPage() {
           ) : (
             <>
               <Figures data={data} />
-              <ReviewClaim schemaId={schemaId} data={data} />
               <Weeks data={data} />
               <Columns data={data} view={view} />
-              <p className="text-xs text-muted-foreground">{t('quality.included')}</p>
+              <ReviewClaim schemaId={schemaId} data={data} />
+              <Method>{t('quality.included')}</Method>
             </>
           )}
         </div>
@@ -181,14 +182,6 @@ function Weeks({ data }: { data: TableQuality }) {
         </Table>
       ) : (
         <BoundChart weeks={weeks} marks={marksOf(data, weeks)} formatValue={formatShare} />
-      )}
-      {data.versions.length > 1 && (
-        <p className="text-xs text-muted-foreground">
-          {t('quality.schemaChanged', {
-            number: data.versions.at(-1)!.number,
-            time: formatTime(data.versions.at(-1)!.created_at),
-          })}
-        </p>
       )}
     </section>
   );

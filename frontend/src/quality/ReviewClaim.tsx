@@ -13,6 +13,7 @@ import { formatNumber, formatShare, formatShortDay, visibleText } from '../share
 import { GOALS, goalLabel } from '../shared/goals';
 import { t } from '../shared/i18n';
 import { CountButton } from './CountButton';
+import { Method } from './Method';
 
 const OF_ORGANISATION = 'organisation';
 
@@ -56,7 +57,7 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           {t('quality.claim.short', { people: data.work.hasty.map((id) => personName(id)).join(', ') })}
         </p>
       )}
-      <p className="text-xs text-muted-foreground">
+      <Method>
         {data.review.model === null
           ? t('quality.claim.unread')
           : t('quality.claim.scope', {
@@ -67,7 +68,7 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           ` ${t('quality.claim.often', {
             fields: oftenCorrected.map((path) => visibleText(titles.get(path) ?? path)).join(', '),
           })}`}
-      </p>
+      </Method>
     </section>
   );
 }

@@ -67,6 +67,7 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
   const uses = useUses();
   const [isCreating, setCreating] = useState(false);
   const list = (listed.data ?? []).toSorted((one, other) => one.name.localeCompare(other.name));
+  const shownId = schemaId ?? list[0]?.id;
   const create = canWrite && (
     <Button kind="quiet" icon={Plus} label={t('schemas.create')} onClick={() => setCreating(true)} />
   );
@@ -90,6 +91,7 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
                 key={one.id}
                 to="/schemas/$schemaId"
                 params={{ schemaId: one.id }}
+                aria-current={one.id === shownId ? 'page' : undefined}
                 className="block rounded-md px-2 py-1.5 text-foreground no-underline hover:bg-hover aria-[current=page]:bg-accent">
                 <span className="flex items-center justify-between gap-2">
                   <span className="truncate font-medium">{visibleText(one.name)}</span>
@@ -105,16 +107,15 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
           })}
         </nav>
       </div>
-      {schemaId !== null ? (
-        <OneSchema key={schemaId} schemaId={schemaId} uses={uses(schemaId)} />
+      {shownId !== undefined ? (
+        <div className={cn('flex min-w-0 flex-1', schemaId === null && 'max-lg:hidden')}>
+          <OneSchema key={shownId} schemaId={shownId} uses={uses(shownId)} />
+        </div>
       ) : listed.isPending ? (
         <Loading />
       ) : (
-        <div className={cn('flex-1', list.length > 0 && 'max-lg:hidden')}>
-          <EmptyState
-            icon={Braces}
-            title={list.length === 0 ? t('schemas.none') : t('schemas.chooseOne')}
-            text={t('schemas.hint')}>
+        <div className="flex-1">
+          <EmptyState icon={Braces} title={t('schemas.none')} text={t('schemas.hint')}>
             {canWrite && (
               <Button kind="main" icon={Plus} onClick={() => setCreating(true)}>
                 {t('schemas.create')}

@@ -86,19 +86,63 @@ function ToolsToApprove({ approved, disabled, onChange }: ToolsProps) {
         <p className="muted">{t('settings.organisation.needsApprovalHint')}</p>
       </div>
       {WRITING_AGENTS.map((agent, index) => (
-        <fieldset key={agent} className="grid gap-x-4 sm:grid-cols-2" disabled={disabled}>
-          <legend className="mb-1 text-xs text-muted-foreground">{t(`agents.${agent}`)}</legend>
-          {tools[index]?.data?.read_write.map((tool) => (
+        <ToolGroup
+          key={agent}
+          agent={agent}
+          tools={tools[index]?.data?.read_write ?? []}
+          approved={approved}
+          disabled={disabled}
+          onChange={(changed, isAsked) =>
+            onChange(all.filter((one) => (changed.includes(one) ? !isAsked : approved.includes(one))))
+          }
+        />
+      ))}
+    </>
+  );
+}
+
+interface GroupProps {
+  agent: (typeof WRITING_AGENTS)[number];
+  tools: readonly string[];
+  approved: readonly string[];
+  disabled: boolean;
+  onChange: (tools: readonly string[], isAsked: boolean) => void;
+}
+
+/** One checkbox for all tools of an agent; each tool on demand. */
+function ToolGroup({ agent, tools, approved, disabled, onChange }: GroupProps) {
+  const asked = tools.filter((one) => !approved.includes(one));
+  return (
+    <fieldset aria-label={t(`agents.${agent}`)} disabled={disabled} className="rounded-md border border-border">
+      <div className="flex items-center gap-2 px-3 py-1.5">
+        <Checkbox
+          className="flex-1"
+          checked={asked.length > 0}
+          isPartial={asked.length > 0 && asked.length < tools.length}
+          disabled={disabled || tools.length === 0}
+          onChange={() => onChange(tools, asked.length < tools.length)}>
+          <span>
+            <span className="block font-medium">{t(`agents.${agent}`)}</span>
+            <span className="block text-xs text-muted-foreground">{t(`settings.organisation.groups.${agent}`)}</span>
+          </span>
+        </Checkbox>
+      </div>
+      <details className="border-t border-line px-3 py-1.5">
+        <summary className="w-fit rounded-xs text-xs text-muted-foreground hover:text-foreground">
+          {t('settings.organisation.askedOf', { asked: asked.length, count: tools.length })}
+        </summary>
+        <div className="mt-1 grid gap-x-4 sm:grid-cols-2">
+          {tools.map((tool) => (
             <Checkbox
               key={tool}
               checked={!approved.includes(tool)}
               disabled={disabled}
-              onChange={(isAsked) => onChange(all.filter((one) => (one === tool ? !isAsked : approved.includes(one))))}>
+              onChange={(isAsked) => onChange([tool], isAsked)}>
               {toolName(tool)}
             </Checkbox>
           ))}
-        </fieldset>
-      ))}
-    </>
+        </div>
+      </details>
+    </fieldset>
   );
 }

@@ -9,6 +9,7 @@ import { session } from '../session/session';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { SettingsTable } from './SettingsTable';
+import { cn } from '../components/ui/cn';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { Avatar } from '../components/ui/Avatar';
@@ -58,7 +59,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
               <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
                 <span className="flex items-center gap-2">
                   <Avatar id={one.user_id} name={name} />
-                  <span className="truncate first-letter:uppercase">{name}</span>{' '}
+                  <span className={cn('truncate', one.email === null && 'first-letter:uppercase')}>{name}</span>{' '}
                   {isMe && one.email !== null && <span className="muted">{t('settings.members.you')}</span>}
                 </span>
               </Td>

@@ -58,7 +58,11 @@ export function SettingsPage() {
             </Card>
           )}
           {part === 'usage' && <Usage />}
-          {props.isOwner && part === 'sources' && <Sources />}
+          {props.isOwner && part === 'sources' && (
+            <Card>
+              <Sources />
+            </Card>
+          )}
           {props.isOwner && part === 'webhooks' && <Webhooks />}
         </section>
       )}
@@ -115,7 +119,7 @@ function OrganisationPage({ title, tabs, children }: OrganisationPageProps) {
         <h1 className="text-lg font-semibold">{title}</h1>
       </div>
       {tabs?.(props)}
-      <div className="grid max-w-4xl gap-4 p-6 max-sm:p-3">{children(props)}</div>
+      <div className="mx-auto grid max-w-5xl gap-4 p-6 max-sm:p-3">{children(props)}</div>
     </div>
   );
 }

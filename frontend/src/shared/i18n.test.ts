@@ -35,7 +35,7 @@ function texts(tree: Tree, path = ''): Map<string, string> {
 }
 
 const SOURCES = Object.entries(FILES)
-  .filter(([name]) => !/\/gallery\/|\.test\.|description\.d\.ts$/.test(name))
+  .filter(([name]) => !/\.test\.|description\.d\.ts$/.test(name))
   .map(([name, text]) => ts.createSourceFile(name, text, ts.ScriptTarget.ES2023, true));
 
 function walk(node: ts.Node, visit: (node: ts.Node) => void): void {

@@ -3,10 +3,11 @@
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { Button } from '../../components/ui/Button';
 import { Dialog } from '../../components/ui/Dialog';
+import { Field } from '../../components/ui/Field';
+import { Switch } from '../../components/ui/Switch';
 import { t } from '../i18n';
 import { usePersisted } from '../persisted';
 import { all, choice, keyName, keysOf, type ShortcutArea } from './registry';
-import styles from './ShortcutsDialog.module.css';
 
 /** The keys of tables, which are those of spreadsheets and can't be changed. */
 const TABLE_KEYS = [
@@ -22,6 +23,7 @@ const TABLE_KEYS = [
   ['undo', 'Ctrl+Z'],
   ['resize', 'Shift+← →'],
 ] as const;
+const ROW = 'flex min-h-7 items-center justify-between gap-3';
 const MODIFIERS = ['Control', 'Shift', 'Alt', 'Meta'];
 
 export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
@@ -46,34 +48,33 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
   const areas = Map.groupBy(shortcuts, (shortcut) => shortcut.id.split('.')[0] as ShortcutArea);
   return (
     <Dialog title={t('shortcuts.title')} open onClose={onClose}>
-      <label className={styles.off}>
-        <input type="checkbox" checked={!off} onChange={(event) => choice.set({ off: !event.target.checked, keys })} />
-        {t('shortcuts.enabled')}
-      </label>
+      <Field layout="row" label={t('shortcuts.enabled')}>
+        <Switch checked={!off} onChange={(isOn) => choice.set({ off: !isOn, keys })} />
+      </Field>
       {[...areas].map(([area, group]) => (
-        <section key={area} className={styles.area} aria-label={t(`shortcuts.areas.${area}`)}>
-          <h3 className="muted">{t(`shortcuts.areas.${area}`)}</h3>
+        <section key={area} className="grid gap-0.5" aria-label={t(`shortcuts.areas.${area}`)}>
+          <h3 className="mb-1 text-xs font-normal text-muted-foreground">{t(`shortcuts.areas.${area}`)}</h3>
           {group.map((shortcut) => (
-            <div key={shortcut.id} className={styles.row}>
+            <div key={shortcut.id} className={ROW}>
               <span>{t(`shortcuts.actions.${shortcut.id}`)}</span>
-              <Button className={styles.keys} onClick={() => setChanging(shortcut.id)}>
+              <Button className="min-w-20 text-xs" onClick={() => setChanging(shortcut.id)}>
                 {changing === shortcut.id ? t('shortcuts.press') : (keysOf(shortcut) ?? t('shortcuts.notSet'))}
               </Button>
             </div>
           ))}
         </section>
       ))}
-      <section className={styles.area} aria-label={t('shortcuts.inTables')}>
-        <h3 className="muted">{t('shortcuts.inTables')}</h3>
+      <section className="grid gap-0.5" aria-label={t('shortcuts.inTables')}>
+        <h3 className="mb-1 text-xs font-normal text-muted-foreground">{t('shortcuts.inTables')}</h3>
         {TABLE_KEYS.map(([action, keys]) => (
-          <div key={action} className={styles.row}>
+          <div key={action} className={ROW}>
             <span>{t(`shortcuts.table.${action}`)}</span>
-            <kbd>{keys}</kbd>
+            <kbd className="text-xs text-muted-foreground">{keys}</kbd>
           </div>
         ))}
       </section>
-      <div className={styles.row}>
-        <span className="muted">{t('shortcuts.hint')}</span>
+      <div className={ROW}>
+        <span className="text-xs text-muted-foreground">{t('shortcuts.hint')}</span>
         <Button onClick={() => choice.set({ off: false, keys: {} })}>{t('shortcuts.reset')}</Button>
       </div>
     </Dialog>
