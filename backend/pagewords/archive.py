@@ -84,6 +84,11 @@ def related_parts(archive: zipfile.ZipFile, part: str, kind: str) -> list[str]:
     return [target for target, ending, is_inside in _relations(archive, part).values() if is_inside and ending == kind]
 
 
+def part_targets(archive: zipfile.ZipFile, part: str) -> dict[str, str]:
+    """Return the parts that a part of an Office file refers to, by the ids of the relations."""
+    return {key: target for key, (target, _, is_inside) in _relations(archive, part).items() if is_inside}
+
+
 def picture_files(archive: zipfile.ZipFile, part: str) -> Callable[[str | None], PictureFile]:
     """Return a function that returns the picture file for an id in a part of an Office file."""
     relations = _relations(archive, part)

@@ -21,6 +21,7 @@ class WarningCode(StrEnum):
     NOTHING_READ = "nothing_read"
     FORMULAS_WITHOUT_VALUES = "formulas_without_values"
     PICTURES_NOT_READ = "pictures_not_read"
+    SHEETS_NOT_READ = "sheets_not_read"
     ATTACHMENTS_NOT_READ = "attachments_not_read"
     FRAMES_NOT_READ = "frames_not_read"
     FORM_NOT_READ = "form_not_read"
@@ -146,6 +147,12 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.PICTURES_NOT_READ: (
         f"{{where}} contains 1 picture that could not be read: it is {_PICTURES}.",
         f"{{where}} contains {{count:,}} pictures that could not be read: they are {_PICTURES}.",
+    ),
+    WarningCode.SHEETS_NOT_READ: (
+        "The contents of 1 sheet are missing in the file. Open it in a spreadsheet program, save it, and upload it "
+        "again.",
+        "The contents of {count:,} sheets are missing in the file. Open it in a spreadsheet program, save it, and "
+        "upload it again.",
     ),
     WarningCode.ATTACHMENTS_NOT_READ: _same_for_any_count(
         "{where} has attachments that were not read ({count:,}). Upload the ones you need as documents."

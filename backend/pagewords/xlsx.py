@@ -10,9 +10,10 @@ from typing import Any
 
 from openpyxl import load_workbook
 from openpyxl.cell.rich_text import CellRichText, TextBlock
+from openpyxl.chartsheet import Chartsheet
 from openpyxl.utils import column_index_from_string, range_boundaries
 
-from pagewords.archive import etree, open_archive, parse_xml, picture_files, related_parts, rewritten
+from pagewords.archive import etree, open_archive, parse_xml, part_targets, picture_files, related_parts, rewritten
 from pagewords.charts import drawing_lines, paragraphs
 from pagewords.docx_style import MIN_FONT_POINTS
 from pagewords.number_format import contains_value, format_value, stored_text
@@ -27,6 +28,7 @@ _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _STYLES = "xl/styles.xml"
+_WORKBOOK = "xl/workbook.xml"
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 _ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 # A header consists of codes (font, size, colour, section, field) and text.
@@ -51,14 +53,25 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         book = _open_book(archive)
     parts: list[Part] = []
     hidden: list[str] = []
-    for sheet in book.worksheets:
+    declared = _declared_sheets(archive)
+    for sheet in book._sheets:
         is_visible = sheet.sheet_state == "visible"
+        if isinstance(sheet, Chartsheet):
+            part, state = declared.get(sheet.title, ("", ""))
+            is_visible = state == "visible"
+            drawn, pictures = _drawings(archive, part)
+            if is_visible:
+                parts.append(Part([f"Sheet: {sheet.title}", *drawn], hidden, [], pictures, []))
+                hidden = []
+            else:
+                hidden.extend(clean(" ".join(drawn)).split())
+            continue
         # openpyxl would pad every row to the dimensions that the file declares.
         sheet.reset_dimensions()  # pyright: ignore
         visibility = _SheetVisibility(archive, sheet)
         lines = [f"Sheet: {sheet.title}"]
         struck: list[str] = []
-        drawn, pictures = _drawings(archive, sheet)
+        drawn, pictures = _drawings(archive, sheet._worksheet_path.lstrip("/"))
         for row in sheet.iter_rows():
             cells: list[tuple[str, str]] = []
             cell: Any
@@ -96,7 +109,24 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
         parts[-1].hidden += hidden
+    missing = [name for name in declared if name not in book.sheetnames]
+    if missing and parts:
+        excerpt = clean(", ".join(missing))[:MAX_EXCERPT]
+        parts[-1].warnings.append(ReadingWarning(WarningCode.SHEETS_NOT_READ, None, len(missing), excerpt))
     return parts
+
+
+def _declared_sheets(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
+    """Return the part and the state (`visible`) of each sheet that a workbook names, by its name. A sheet without
+    contents has an empty part."""
+    if _WORKBOOK not in archive.namelist():
+        return {}
+    targets = part_targets(archive, _WORKBOOK)
+    sheets = parse_xml(archive.read(_WORKBOOK)).iterfind(f"{_S}sheets/{_S}sheet")
+    return {
+        sheet.get("name", ""): (targets.get(sheet.get(f"{_R}id", ""), ""), sheet.get("state", "visible"))
+        for sheet in sheets
+    }
 
 
 def _open_book(archive: zipfile.ZipFile) -> Any:
@@ -191,11 +221,11 @@ def _header_lines(texts: Sequence[str], title: str, hidden: list[str], struck: l
     return [line for line in lines if line]
 
 
-def _drawings(archive: zipfile.ZipFile, sheet: Any) -> tuple[list[str], list[Picture]]:
-    """Return the lines of text, including those of charts, and the pictures over a sheet's cells."""
+def _drawings(archive: zipfile.ZipFile, sheet: str) -> tuple[list[str], list[Picture]]:
+    """Return the lines of text, including those of charts, and the pictures over the cells of a sheet's part."""
     lines: list[str] = []
     pictures: list[Picture] = []
-    for part in related_parts(archive, sheet._worksheet_path.lstrip("/"), "drawing"):
+    for part in related_parts(archive, sheet, "drawing"):
         picture_file = picture_files(archive, part)
         root = parse_xml(archive.read(part))
         lines += paragraphs(root)

@@ -5,12 +5,14 @@ import io
 import re
 import zipfile
 from dataclasses import replace
+from typing import Any
 from xml.sax.saxutils import escape
 
 import docx
 import openpyxl
 import pytest
 from openpyxl.cell.rich_text import CellRichText, InlineFont, TextBlock
+from openpyxl.chart import BarChart
 from openpyxl.comments import Comment
 from openpyxl.styles import Font
 
@@ -19,7 +21,7 @@ from pagewords.docx import docx_parts
 from pagewords.errors import OverLimit, Unreadable, WrongType
 from pagewords.pages import MIB, Limits
 from pagewords.pagination import paginate
-from pagewords.reading_warnings import WarningCode
+from pagewords.reading_warnings import ReadingWarning, WarningCode
 from pagewords.xlsx import xlsx_parts
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -567,3 +569,25 @@ def test_text_and_notes_below_a_merged_cell_count_as_hidden() -> None:
     files = {name: source.read(name).replace(b"</sheetData>", merged) for name in source.namelist()}
     (part,) = xlsx_parts(make_zip(files), Limits())
     assert part[1:] == ["A1: 1", "Note at A1: on A1"] and part.hidden == ["on", "B2"]
+
+
+def test_chart_sheets_are_read_and_sheets_without_a_part_are_reported() -> None:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    book.active["A1"] = "Total"
+    for title, text in (("Chart", "Revenue 4711"), ("Old", "Loss")):
+        chart: Any = BarChart()
+        chart.title = text
+        sheet: Any = book.create_chartsheet(title)
+        sheet.add_chart(chart)
+    sheet.sheet_state = "hidden"
+    book.create_sheet("Lost")
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    named = files["xl/workbook.xml"]
+    files["xl/workbook.xml"] = re.sub(rb'(name="Lost"[^>]*r:id=")\w+', rb"\1", named)
+    assert files["xl/workbook.xml"] != named
+    first, chart = xlsx_parts(make_zip(files), Limits())
+    assert (list(first), list(chart)) == (["Sheet: Sheet", "A1: Total"], ["Sheet: Chart", "Revenue 4711"])
+    assert chart.hidden == ["Loss"]
+    assert chart.warnings == [ReadingWarning(WarningCode.SHEETS_NOT_READ, None, 1, "Lost")]
