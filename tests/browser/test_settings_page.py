@@ -180,6 +180,6 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         with psycopg.connect(clone.owner_url) as owner:
             owner.execute("insert into credit_limits (org_id, max_documents) values (%s, 1)", [server.scope.org_id])
         await page.get_by_role("tab", name=label("settings.sections.usage")).click()
-        await page.get_by_role("meter", name=label("settings.storage.documentsMeter")).wait_for()
+        await page.get_by_role("progressbar", name=label("settings.storage.documentsMeter")).wait_for()
         await page.get_by_role("link", name="Documents", exact=True).click()
         await page.get_by_text(label("settings.storage.hint")).wait_for()

@@ -233,23 +233,35 @@ function without(paths: ReadonlySet<string>, path: string): ReadonlySet<string> 
   return new Set([...paths].filter((one) => one !== path));
 }
 
-/** Which rows were in view. */
+/** Which rows were in view, with their excerpts. */
 function useSeen(active: boolean): { seen: ReadonlySet<string>; observe: (row: HTMLElement | null) => void } {
   const [seen, setSeen] = useState<ReadonlySet<string>>(new Set());
   const rows = useRef(new Set<HTMLElement>());
   useEffect(() => {
     if (!active) return undefined;
+    const inView = new Set<HTMLElement>();
+    const check = () => {
+      const shown = [...inView].filter((row) => row.querySelector('[aria-busy=true]') === null);
+      for (const row of shown) inView.delete(row);
+      if (shown.length > 0) setSeen((before) => new Set([...before, ...shown.map((row) => row.dataset.path!)]));
+    };
     const observer = new IntersectionObserver(
       (entries) => {
-        const shown = entries
-          .filter((one) => one.isIntersecting)
-          .map((one) => (one.target as HTMLElement).dataset.path!);
-        if (shown.length > 0) setSeen((before) => new Set([...before, ...shown]));
+        for (const { target, isIntersecting } of entries)
+          inView[isIntersecting ? 'add' : 'delete'](target as HTMLElement);
+        check();
       },
       { threshold: 0.6 },
     );
-    for (const row of rows.current) observer.observe(row);
-    return () => observer.disconnect();
+    const loads = new MutationObserver(check);
+    for (const row of rows.current) {
+      observer.observe(row);
+      loads.observe(row, { attributeFilter: ['aria-busy'], childList: true, subtree: true });
+    }
+    return () => {
+      observer.disconnect();
+      loads.disconnect();
+    };
   }, [active]);
   const observe = useRef((row: HTMLElement | null) => {
     if (row !== null) rows.current.add(row);

@@ -142,7 +142,7 @@ function DoneCard() {
           {each !== null && each >= 1 && (
             <li>{t('home.done.each', { time: formatDuration(Math.round(each) * 1000) })}</li>
           )}
-          {total === 0 && (day?.reviewed_documents ?? 0) === 0 && <li>{t('home.done.none')}</li>}
+          {data !== undefined && total === 0 && (day?.reviewed_documents ?? 0) === 0 && <li>{t('home.done.none')}</li>}
         </ul>
       </div>
     </Card>

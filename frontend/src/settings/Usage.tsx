@@ -5,6 +5,7 @@ import { Link } from '@tanstack/react-router';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Card } from '../components/ui/Card';
 import { ErrorNotice } from '../components/ui/Notice';
+import { Progress } from '../components/ui/Progress';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { storageFormats, useStorage } from '../documents/StorageUse';
 import { overviewQuery } from '../home/overviewQueries';
@@ -60,9 +61,7 @@ function Figure({ label, used, max, format, hint }: FigureProps) {
       <dt className="text-xs text-muted-foreground">{label}</dt>
       <dd className="text-3xl font-semibold">{format(used)}</dd>
       <dd className="text-xs text-muted-foreground">
-        {max !== null && max > 0 && (
-          <meter className="w-full" min={0} max={max} high={max * 0.8} value={used} aria-label={label} />
-        )}
+        {max !== null && max > 0 && <Progress className="my-1" max={max} value={Math.min(used, max)} label={label} />}
         {max === null ? t('settings.usage.noLimit') : t('settings.usage.of', { limit: format(max) })}
         {hint !== undefined && ` · ${hint}`}
       </dd>

@@ -15,5 +15,5 @@ test('the sum in each currency is shown in full, the most frequent first, and ho
   expect([[...mixed], lines]).toEqual([['total'], 2]);
   const { container } = render(<ColumnTotals totals={byColumn.get('total')!} rows={4} />);
   const shown = [...container.children].map(({ textContent }) => textContent?.trim());
-  expect(shown).toEqual([`7.5 ${t('tables.noCurrency')}`, '5.00 EUR', t('tables.without', { count: 1 })]);
+  expect(shown).toEqual([`7.5 ${t('tables.none')}`, '5.00 EUR', t('tables.without', { count: 1 })]);
 });

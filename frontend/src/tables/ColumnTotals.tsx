@@ -49,8 +49,10 @@ export function Amount({ sum, currency, isMixed }: { sum: string; currency: stri
   return (
     <>
       {formatNumber(Number(sum), { maximumFractionDigits: 4, ...options })}{' '}
-      <span className="font-normal text-muted-foreground">
-        {currency === null ? isMixed && t('tables.noCurrency') : visibleText(currency)}
+      <span
+        className="font-normal text-muted-foreground"
+        title={currency === null ? t('tables.noCurrency') : undefined}>
+        {currency === null ? isMixed && t('tables.none') : visibleText(currency)}
       </span>
     </>
   );

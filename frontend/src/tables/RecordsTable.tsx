@@ -191,11 +191,15 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     setClosed(new Set());
     void goToNext({ row: -1, column: 0 }, 1, only).then(focusAnswer);
   };
-  useShortcut(REVIEW, () => review());
+  const hasRows = rows.first !== undefined;
+  useShortcut(REVIEW, () => review(), hasRows);
   useShortcut(UNDO, edits.undo, edits.canUndo);
+  const reviewsDone = useRef(0);
   useEffect(() => {
-    if (reviews > 0) review();
-  }, [reviews]);
+    if (!hasRows || reviews === reviewsDone.current) return;
+    reviewsDone.current = reviews;
+    review();
+  }, [reviews, hasRows]);
 
   if (rows.first === undefined) {
     return rows.error === null ? (
@@ -512,6 +516,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
         stackId={stackId}
         name={label}
         beside={besideWidth}
+        above={foot.lines}
         onDone={focus}
       />
     </div>

@@ -39,11 +39,13 @@ interface Props {
   name: string;
   /** The width of what is beside the rows, in pixels. */
   beside: number;
+  /** Lines of sums below it. */
+  above: number;
   /** Called when the bar goes, with the focus in it. */
   onDone: () => void;
 }
 
-export function SelectionBar({ selection, columns, request, stackId, name, beside, onDone }: Props) {
+export function SelectionBar({ selection, columns, request, stackId, name, beside, above, onDone }: Props) {
   const queries = useQueryClient();
   const canWrite = useCanWrite();
   const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
@@ -141,8 +143,12 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
     <>
       {selection.size > 0 && (
         <div
-          className="absolute bottom-24 z-20 flex w-max -translate-x-1/2 flex-wrap items-center gap-1 rounded-lg border border-border bg-popover p-1.5 shadow-md max-sm:w-[calc(100vw-1rem)]"
-          style={{ left: `calc((100% - ${beside}px) / 2)`, maxWidth: `calc(100% - ${beside}px - 1rem)` }}
+          className="absolute z-20 flex w-max -translate-x-1/2 flex-wrap items-center gap-1 rounded-lg border border-border bg-popover p-1.5 shadow-md max-sm:w-[calc(100vw-1rem)]"
+          style={{
+            bottom: `calc(${above + 1} * 1.375rem + 1.5rem)`,
+            left: `calc((100% - ${beside}px) / 2)`,
+            maxWidth: `calc(100% - ${beside}px - 1rem)`,
+          }}
           role="toolbar"
           aria-label={t('tables.selectedRows')}>
           <span role="status" className="px-2 font-medium whitespace-nowrap">

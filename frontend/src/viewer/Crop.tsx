@@ -53,6 +53,7 @@ export function Crop({ documentId, page, box, width = WIDTH, className }: Props)
         size === 'small' ? 'h-7 px-1 py-0.5' : 'h-11 p-2.5',
         className,
       )}
+      aria-busy={url === null && !isError && !hasNoPage}
       aria-label={t('document.viewer.excerpt', { page })}>
       {url !== null && (
         <svg
