@@ -29,7 +29,7 @@ class NewKey(RequestBody):
     )
     expires_at: AwareDatetime | None = Field(None, description="Default: never; the key works until it is revoked.")
     expires_in_seconds: int | None = Field(
-        None, ge=1, le=4_000_000_000, description="Instead of `expires_at`, from now by the service's clock."
+        None, ge=1, le=4_000_000_000, description="Instead of `expires_at`: seconds from now, by the database's clock."
     )
 
     @model_validator(mode="after")
