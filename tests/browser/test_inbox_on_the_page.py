@@ -111,6 +111,11 @@ async def test_approval_of_eleven_values_is_possible_once_all_were_in_view(serve
         await window.open("/inbox")
         panel = page.get_by_role("region", name=label("approvals.card"))
         await panel.get_by_text("Look at these, 1").wait_for()
+        # The whole width of the page is in view, though the panel beside it is wide.
+        viewer = page.get_by_role("region", name=label("document.viewer.label"))
+        await viewer.get_by_role("region", name=label("common.page", page=1)).wait_for()
+        await playwright.expect(page.get_by_role("toolbar").get_by_role("status")).to_have_text("100%")
+        assert await viewer.evaluate("one => one.scrollWidth <= one.clientWidth")
         # The value that is on no page is first.
         first = panel.get_by_role("listitem").first
         await playwright.expect(first).to_contain_text("Not printed")

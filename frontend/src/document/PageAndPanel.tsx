@@ -13,13 +13,11 @@ interface Props {
   chosen?: string | null;
   place?: ScrollTarget;
   onChoose?: (path: string) => void;
-  /** The panel is wider, and the page is at the size of its text. */
+  /** The panel is wider, and shows excerpts of the page. */
   isWide?: boolean;
   children: ReactNode;
 }
 
-/** Of a page beside a wide panel. */
-const ZOOM = 1.5;
 const NO_MARKS: ReadonlyMap<number, readonly Mark[]> = new Map();
 
 export function PageAndPanel(props: Props) {
@@ -39,7 +37,7 @@ export function PageAndPanel(props: Props) {
               chosen={chosen}
               place={place}
               onChoose={onChoose ?? (() => undefined)}
-              {...(isWide && { initialZoom: ZOOM })}
+              hasExcerpts={isWide ?? false}
             />
           )}
         </div>

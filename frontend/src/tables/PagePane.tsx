@@ -40,7 +40,6 @@ import { useStoredFields } from '../question/useStoredFields';
 const [LEAST, MOST, STEP] = [320, 720, 24]; // pixels
 const NEXT = { id: 'table.next', keys: 'j' } as const;
 const PREVIOUS = { id: 'table.previous', keys: 'k' } as const;
-const ZOOM = 1.5; // the label beside a value fits beside it
 
 /** `isOpen`: null until the person chooses; then it is open where there is room for both. */
 export const pane = persisted<{ isOpen: boolean | null; width: number }>('fieldmark.pane', (stored) => {
@@ -314,7 +313,6 @@ function Page({ documentId, page, box, chosen = null, marks = new Map(), of = nu
         marks={marks}
         chosen={chosen}
         place={{ page, box, at: shown.current.at }}
-        initialZoom={box === undefined ? 1 : ZOOM}
         onChoose={() => undefined}
       />
     </div>

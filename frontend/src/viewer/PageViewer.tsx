@@ -17,6 +17,8 @@ const GAP = 12;
 const TOOLBAR_HEIGHT = 96; // pixels at the lower edge that the zoom buttons cover, with a margin
 const MAX_WIDTH = 720; // pixels of a page at 100 %
 const STEPS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
+const READABLE = 8; // pixels: height of a line of small text
+const CLOSE = 1.5; // the label beside a value is in view, too
 const ZOOM_IN = { id: 'page.zoomIn', keys: '+' } as const;
 const ZOOM_OUT = { id: 'page.zoomOut', keys: '-' } as const;
 const FIT_WIDTH = { id: 'page.fitWidth', keys: '0' } as const;
@@ -36,17 +38,24 @@ interface Props {
   chosen: string | null;
   place: ScrollTarget;
   onChoose: (path: string) => void;
-  /** In a narrow place: larger than the width, with the right edge of the location in view, so that its label is too. */
-  initialZoom?: number;
+  /** Excerpts beside the page show what is too small on it. */
+  hasExcerpts?: boolean;
 }
 
-export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, initialZoom = 1 }: Props) {
+export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, hasExcerpts = false }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [room, setRoom] = useState(0);
-  const [zoom, setZoom] = useState(initialZoom);
+  // null: the width fits, but larger once a location was too small to read.
+  const [chosenZoom, setZoom] = useState<number | null>(null);
+  const [fitted, setFitted] = useState(1);
+  const zoom = chosenZoom ?? fitted;
   const [ratios, setRatios] = useState<ReadonlyMap<number, number>>(new Map());
-  const width = Math.max(200, Math.round(Math.min(room - 2 * GAP, MAX_WIDTH) * zoom));
+  const fitWidth = Math.min(room - 2 * GAP, MAX_WIDTH);
+  const width = Math.max(200, Math.round(fitWidth * zoom));
   const ratioOf = (number: number) => ratios.get(number) ?? ratios.values().next().value ?? Math.SQRT2;
+  const { page, box, at } = place;
+  const readable = box === undefined || hasExcerpts || room === 0 ? 1 : readableZoom(box, fitWidth * ratioOf(page));
+  if (readable > fitted) setFitted(readable);
 
   useLayoutEffect(() => {
     const element = scroller.current!;
@@ -72,7 +81,6 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
   }, []);
 
   // Scroll to the requested location, unless it is visible already.
-  const { page, box, at } = place;
   const landed = useRef({ at: 0, page: 0, top: 0, isFinal: true });
   useLayoutEffect(() => {
     const element = scroller.current;
@@ -98,7 +106,7 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
     if (!isSeen) element.scrollTo({ top: box === undefined ? top : (top + bottom) / 2 - element.clientHeight / 2 });
     if (box !== undefined && width > element.clientWidth) {
       const [middle, right] = [((box[0] + box[2]) / 2) * width, box[2] * width];
-      const isNarrow = initialZoom > 1 && (box[2] - box[0]) * width < element.clientWidth / 2;
+      const isNarrow = (box[2] - box[0]) * width < element.clientWidth / 2;
       element.scrollTo({ left: isNarrow ? right + 48 - element.clientWidth : middle - element.clientWidth / 2 });
     }
     landed.current = { at, page, top, isFinal };
@@ -183,4 +191,10 @@ export function PageViewer({ documentId, pages, marks, chosen, place, onChoose, 
       </Button>
     </div>
   );
+}
+
+/** Return the zoom at which the text in a box can be read, on a page that is `height` pixels high at 100 %. */
+function readableZoom([, top, , bottom]: Box, height: number): number {
+  const pixels = (bottom - top) * height;
+  return pixels >= READABLE ? 1 : (STEPS.find((step) => step >= CLOSE && step * pixels >= READABLE) ?? 2);
 }
