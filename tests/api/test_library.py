@@ -217,6 +217,19 @@ async def test_documents_are_renamed_and_tagged(serve):
         assert (await update(server.http, at, tags=[]))["tags"] == []
 
 
+async def test_a_prompt_names_its_schema_by_name_id_or_version(serve):
+    async with serve() as server:
+        schema, other = [await create(server.http, "schemas", name) for name in ("Invoice", "Bill")]
+        for named in ("invoice", schema["id"], schema["schema_revid"]):
+            prompt = await create(server.http, "prompts", f"By {named}", schema_id=named)
+            assert prompt["schema_id"] == schema["id"]
+            changed = await update(server.http, f"/api/prompts/{prompt['id']}", schema_id="BILL")
+            assert changed["schema_id"] == other["id"]
+        for unknown in ("nothing", str(uuid4())):
+            body = {"name": "Other", "content": "Read.", "schema_id": unknown}
+            assert (await server.http.post("/api/prompts", json=body)).status_code == 404
+
+
 async def test_extraction_refers_to_its_schema_and_prompt_versions(serve):
     async with serve(Script([repeat_forever([text("Done.")])])) as server:
         schema = await create(server.http, "schemas", "Invoice")

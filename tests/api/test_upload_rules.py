@@ -57,6 +57,24 @@ async def test_a_document_of_a_type_gets_its_schema_and_others_a_suggestion(serv
         assert (await server.get(f"documents/{receipt}"))["auto_create"] is not None
 
 
+async def test_a_rule_names_its_schema_or_stack_by_name_or_id(serve):
+    async with serve() as server:
+        schema = (await server.http.post("/api/schemas", json={"name": "Invoices", "schema": SCHEMA})).json()
+        stack = (
+            await server.http.post("/api/stacks", json={"name": "Receipts", "columns": [{"name": "total"}]})
+        ).json()
+        for schema_name, stack_name in (
+            ("INVOICES", "receipts"),
+            (schema["id"], stack["id"]),
+            (schema["schema_revid"], stack["id"]),
+        ):
+            rules = ({"filename": "*", "schema_id": schema_name}, {"filename": "*", "stack_id": stack_name})
+            made = (await set_rules(server.http, server.scope.org_id, *rules)).json()["items"]
+            assert [(one["schema_id"], one["stack_id"]) for one in made] == [(schema["id"], None), (None, stack["id"])]
+        for name in ("schema_id", "stack_id"):
+            assert_problem(await set_rules(server.http, server.scope.org_id, {"filename": "*", name: "nothing"}), 404)
+
+
 async def test_the_first_rule_that_matches_applies(serve):
     async with serve() as server:
         org = server.scope.org_id

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}}}
 EXTENDED_SCHEMA = {"type": "object", "properties": {"total": {"type": "number"}, "number": {"type": "string"}}}
+SOME_ID = "00000000-0000-4000-8000-000000000000"
 HOSTILE = "[bold red]<b>x"
 
 
@@ -48,8 +49,12 @@ async def test_schema_is_pushed_listed_and_shown_by_version(commands):
         assert json.loads((await fieldmark.run("schema", "show", "INVOICE")).out) == EXTENDED_SCHEMA
         shown = await fieldmark.run("schema", "show", "Invoice", "--version", "1")
         assert json.loads(shown.out) == SCHEMA and "version 1" in shown.err
+        item = fieldmark.sql("select id::text from public.schemas")[0]["id"]
+        for some_id, expected in ((item, EXTENDED_SCHEMA), (first.out.strip(), SCHEMA)):
+            assert json.loads((await fieldmark.run("schema", "show", some_id)).out) == expected
         for arguments, said in (
             (("show", "Receipt"), "Receipt"),
+            (("show", SOME_ID), SOME_ID),
             (("show", "Invoice", "--version", "3"), "version 3"),
             (("push", extended, "--name", "two\nlines"), "[invalid]"),
         ):
@@ -59,6 +64,8 @@ async def test_schema_is_pushed_listed_and_shown_by_version(commands):
         assert (await fieldmark.run("schema", "push", file, "--name", HOSTILE)).code == 0
         listed = (await fieldmark.run("schema", "list")).out
         assert HOSTILE in listed and "version 2" in listed
+        listed = (await fieldmark.run("schema", "list", "--name", "VOI")).out
+        assert item in listed and len(listed.splitlines()) == 1
         assert HOSTILE in (await fieldmark.run("schema", "show", HOSTILE)).err
 
 

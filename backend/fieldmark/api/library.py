@@ -11,7 +11,7 @@ from fastapi import Path, Query
 from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
-from fieldmark.api.named_items import BY_PROMPT, BY_SCHEMA, PromptId, SchemaFilter, SchemaId
+from fieldmark.api.named_items import BY_PROMPT, BY_SCHEMA, PromptId, SchemaFilter, SchemaId, SchemaName
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import (
     STORABLE,
@@ -73,7 +73,7 @@ class NewPrompt(RequestBody):
 
     name: Name
     content: Content
-    schema_id: UUID | None = Field(None, description="The prompt's schema.")
+    schema_id: SchemaName | None = None
     schema_version: PinnedVersion | None = None
     model: Model | None = Field(None, description="The model to use. Default: the service's.")
     tag_ids: TagIds = Field([])
@@ -84,7 +84,7 @@ class PromptChange(RequestBody):
 
     name: Name | None = None
     content: Content | None = None
-    schema_id: UUID | None = Field(None, description="null: no schema. Another schema is not pinned.")
+    schema_id: SchemaName | None = Field(None, description="null: no schema. Another schema is not pinned.")
     schema_version: PinnedVersion | None = None
     model: Model | None = Field(None, description="null: the service's model.")
     tag_ids: TagIds | None = Field(None, description="Replaces all tags.")
@@ -256,7 +256,8 @@ async def list_prompts(
 @router.post("/prompts", status_code=201, tags=["prompts"])
 async def create_prompt(body: NewPrompt, scope: TheScope, conn: Conn) -> Prompt:
     """Create a prompt."""
-    text = PromptText(body.name, body.content, body.schema_id, body.model, body.tag_ids, body.schema_version)
+    schema_id = None if body.schema_id is None else await schemas.id_of(conn, scope.org_id, body.schema_id)
+    text = PromptText(body.name, body.content, schema_id, body.model, body.tag_ids, body.schema_version)
     return await prompts.create(conn, scope.org_id, text)
 
 
@@ -270,10 +271,13 @@ async def update_prompt(
     async def attempt() -> Prompt:
         async with runtime.database.as_user(scope) as conn:
             row = await prompts.get(conn, prompt_id)
+            schema_id = row.schema_id if "schema_id" not in given else None
+            if body.schema_id is not None:
+                schema_id = await schemas.id_of(conn, scope.org_id, body.schema_id)
             text = PromptText(
                 name=row.name if body.name is None else body.name,
                 content=row.content if body.content is None else body.content,
-                schema_id=body.schema_id if "schema_id" in given else row.schema_id,
+                schema_id=schema_id,
                 model=body.model if "model" in given else row.model,
                 tag_ids=row.tag_ids if body.tag_ids is None else body.tag_ids,
                 schema_version=body.schema_version if given & {"schema_version", "schema_id"} else row.schema_version,

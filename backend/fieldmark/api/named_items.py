@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Path, Query
+from pydantic import Field
 
 from fieldmark.api.auth import TheRuntime, TheScope
 from fieldmark.api.shared_types import STORABLE
@@ -13,6 +14,18 @@ from fieldmark.services.upload_targets import find_table_id
 from fieldmark.stores.library import VersionedItems, prompts, schemas
 
 _DESCRIPTION = "Its name, its id, or the id of a version."
+
+SchemaName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        pattern=STORABLE,
+        description="The schema: its name, its id, or the id of any version.",
+        examples=["invoices"],
+    ),
+]
+"""A schema in a body. `schemas.id_of` returns its id."""
 
 
 def _named(kind: str, items: VersionedItems[Any, Any]) -> Any:

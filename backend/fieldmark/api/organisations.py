@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 from fieldmark.agents.registry import check_tools_to_approve
 from fieldmark.api.auth import OrganisationConn, TheCaller, TheOrganisation, ThePerson, TheRuntime
 from fieldmark.api.downloads import attachment_headers
+from fieldmark.api.named_items import SchemaName
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Limit, MaxError, RequestBody, ResponseModel
 from fieldmark.domain.permissions import Permission
@@ -22,7 +23,9 @@ from fieldmark.runtime import Runtime
 from fieldmark.services import organisations as service
 from fieldmark.services.api_keys import KeyCaller, require_scope
 from fieldmark.services.exports.archive import organisation_archive, person_archive
+from fieldmark.services.upload_targets import get_stack
 from fieldmark.stores import organisations, upload_rules
+from fieldmark.stores.library import schemas
 from fieldmark.stores.organisations import (
     DeletedAccount,
     DeletedOrganisation,
@@ -90,9 +93,7 @@ class OrganisationChange(RequestBody):
 RuleText = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)]
 
 
-class Rule(RequestBody, ResponseModel):
-    """A rule for uploaded documents: conditions, of which all that are set must hold, and what the document becomes."""
-
+class _RuleConditions(BaseModel):
     document_type: RuleText | None = Field(
         None,
         description="As the document calls itself: invoice, credit_note, receipt, contract, form, letter, or document.",
@@ -103,8 +104,22 @@ class Rule(RequestBody, ResponseModel):
         description="A part of the sender of the mail that it is or is in. Anyone can write any sender into a mail.",
         examples=["@example.com"],
     )
-    schema_id: UUID | None = Field(None, description="Extract it with the latest version of this schema.")
-    stack_id: UUID | None = Field(None, description="Make it a row of this stack's table.")
+
+
+class Rule(_RuleConditions, ResponseModel):
+    """A rule for uploaded documents: conditions, of which all that are set must hold, and what the document becomes."""
+
+    schema_id: UUID | None = Field(None, description="It is extracted with the latest version of this schema.")
+    stack_id: UUID | None = Field(None, description="It becomes a row of this stack's table.")
+
+
+class NewRule(_RuleConditions, RequestBody):
+    """A rule to set: at least one condition, and what the document becomes."""
+
+    schema_id: SchemaName | None = Field(
+        None, description="Extract it with the latest version of this schema: its name, its id, or that of a version."
+    )
+    stack_id: RuleText | None = Field(None, description="Make it a row of this stack's table: its name or its id.")
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -115,10 +130,16 @@ class Rule(RequestBody, ResponseModel):
         return self
 
 
-class UploadRules(RequestBody):
+class UploadRules(BaseModel):
     """Rules for uploaded documents, in their order."""
 
-    items: Annotated[list[Rule], Field(max_length=50)]
+    items: list[Rule]
+
+
+class NewUploadRules(RequestBody):
+    """Rules to set, in their order."""
+
+    items: Annotated[list[NewRule], Field(max_length=50)]
 
 
 class MemberChange(RequestBody):
@@ -241,11 +262,16 @@ async def list_upload_rules(scope: TheOrganisation, conn: OrganisationConn) -> U
 
 
 @router.put("/api/organisations/{organisation_id}/upload_rules")
-async def set_upload_rules(body: UploadRules, scope: TheOrganisation, conn: OrganisationConn) -> UploadRules:
+async def set_upload_rules(body: NewUploadRules, scope: TheOrganisation, conn: OrganisationConn) -> UploadRules:
     """Replace the rules for uploaded documents. The first that matches applies once a document is read, unless its
     uploader said what it becomes. For the others, an agent suggests a schema if the organisation has set that. Owners
     only."""
-    await upload_rules.replace(conn, scope.org_id, [UploadRule(**one.model_dump()) for one in body.items])
+    rules: list[UploadRule] = []
+    for one in body.items:
+        schema_id = None if one.schema_id is None else await schemas.id_of(conn, scope.org_id, one.schema_id)
+        stack_id = None if one.stack_id is None else (await get_stack(conn, scope, one.stack_id)).id
+        rules.append(UploadRule(one.document_type, one.filename, one.sender, schema_id, stack_id))
+    await upload_rules.replace(conn, scope.org_id, rules)
     return await list_upload_rules(scope, conn)
 
 

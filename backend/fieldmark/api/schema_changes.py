@@ -10,13 +10,14 @@ from pydantic import Field
 
 from fieldmark.api.agent import ModelName
 from fieldmark.api.auth import TheRuntime, TheScope
-from fieldmark.api.named_items import SchemaId
+from fieldmark.api.named_items import SchemaId, SchemaName
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import RequestBody
 from fieldmark.db.pool import Connection
 from fieldmark.runs.lifecycle import launch
 from fieldmark.services import schema_changes
 from fieldmark.services.schema_changes import AppliedVersion, MergedSchema, SchemaChanges
+from fieldmark.stores.library import schemas
 from fieldmark.stores.paging import MAX_CURSOR_CHARACTERS
 from fieldmark.stores.rows import ExtractionRow
 from fieldmark.stores.runs import RunOptions
@@ -49,7 +50,7 @@ class ApplyRequest(RequestBody):
 class MergeRequest(RequestBody):
     """The schema to merge into."""
 
-    into: UUID
+    into: SchemaName
     limit: Annotated[int, Field(ge=1, le=200)] = 200
     before: str | None = Field(
         None, min_length=1, max_length=MAX_CURSOR_CHARACTERS, description="The `next` of the previous page."
@@ -61,9 +62,9 @@ async def merge_schema(schema_id: SchemaId, body: MergeRequest, scope: TheScope,
     """Merge a schema into another, and delete it: its extractions, stacks and prompts use the other one from then on.
     No value is removed, and nothing is read again; a field that the other one lacks is kept and listed as a problem.
     A member can merge their own schemas, an owner any. A key also needs extractions:write."""
-    return await schema_changes.merge(
-        runtime.database, scope, schema_id, body.into, limit=body.limit, before=body.before
-    )
+    async with runtime.database.as_user(scope) as conn:
+        into = await schemas.id_of(conn, scope.org_id, body.into)
+    return await schema_changes.merge(runtime.database, scope, schema_id, into, limit=body.limit, before=body.before)
 
 
 @router.post("/{schema_id}/changes")

@@ -54,7 +54,9 @@ def extract(
     files: Annotated[list[Path], typer.Argument(help="Documents: PDF, image, Office, mail, HTML, ZIP, text.")],
     schema: Annotated[
         str | None,
-        typer.Option(metavar="FILE|NAME", help="A JSON Schema for the fields: a file, or the name of a stored schema."),
+        typer.Option(
+            metavar="FILE|NAME", help="A JSON Schema for the fields: a file, or a stored schema: its name or id."
+        ),
     ] = None,
     prompt: Annotated[str | None, typer.Option(help="The name of a stored prompt.")] = None,
     instructions: Annotated[str | None, typer.Option(help="Instructions for the agent.")] = None,

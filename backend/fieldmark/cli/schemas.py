@@ -8,17 +8,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fieldmark.cli.client import Client, fetch_items, run_with_client
+from fieldmark.cli.client import Client, ErrorResponse, fetch_items, run_with_client
 from fieldmark.cli.files import print_json, read_schema, to_json_bytes, write
 from fieldmark.cli.process import FAILED, exit_with
 from fieldmark.cli.target import HelpedCommand, HelpedGroup, Target, command
 from fieldmark.cli.terminal import plain, say_if_more, show_lines, steps
 from fieldmark.domain.formatting import list_names
+from fieldmark.domain.ids import as_uuid
 
 schema = typer.Typer(cls=HelpedGroup, help="Manage stored schemas and their versions.", no_args_is_help=True)
 
 Kind = Literal["schema", "prompt", "tag"]
-Name = Annotated[str, typer.Argument(help="The schema's name (case-insensitive).")]
+Name = Annotated[str, typer.Argument(help="The schema's name (case-insensitive) or id.")]
 
 
 @schema.command("list", cls=HelpedCommand)
@@ -29,7 +30,9 @@ def list_schemas(
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")] = 50,
 ) -> None:
     """List schemas, newest first."""
-    found, is_more = run_with_client(target, lambda client: fetch_items(client, "/api/schemas", limit, {"name": name}))
+    found, is_more = run_with_client(
+        target, lambda client: fetch_items(client, "/api/schemas", limit, {"name_contains": name})
+    )
     say_if_more(found, is_more)
     if print_json(target, found):
         return
@@ -88,13 +91,22 @@ def push_schema(
 
 
 async def find(client: Client, kind: Kind, name: str) -> dict[str, Any] | None:
-    """Return the stored item with this name (case-insensitive), or None."""
+    """Return the stored item with this name (case-insensitive), id or version's id, or None."""
     items = (await client.get(f"/api/{kind}s", name=name))["items"]
-    return items[0] if items else None
+    if items or as_uuid(name) is None:
+        return items[0] if items else None
+    for path in ([] if kind == "tag" else [f"{kind}_versions"]) + [f"{kind}s"]:
+        try:
+            return await client.get(f"/api/{path}/{name}")
+        except ErrorResponse as refused:
+            if refused.answered != 404:
+                raise
+    return None
 
 
 async def find_or_exit(client: Client, kind: Kind, name: str) -> dict[str, Any]:
-    """Return the stored item with this name (case-insensitive). Ends the command if there is none."""
+    """Return the stored item with this name (case-insensitive), id or version's id. Ends the command if there is
+    none."""
     found = await find(client, kind, name)
     if found is not None:
         return found

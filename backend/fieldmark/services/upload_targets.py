@@ -36,18 +36,16 @@ async def find_target(conn: Connection, scope: Scope, *, schema: str | None, tab
     NotFound, and Conflict for a table without columns."""
     stack = None
     if table is not None:
-        stack = await find_stack(conn, scope, table)
-        if stack is None and schema is None:  # the table of a schema
+        stack = await (find_stack if schema is None else get_stack)(conn, scope, table)
+        if stack is None:  # the table of a schema
             schema = table
-        elif stack is not None and schema is None:
+        elif schema is None:
             if stack.schema is None:
                 raise Conflict(
                     f"The table {stack.name!r} has no columns yet. Define them with PUT /api/stacks/{stack.id}/columns,"
                     " or have them proposed with POST /api/agent/stack."
                 )
             schema = str(stack.schema.id)
-        elif stack is None:
-            raise NotFound(f"There is no stack with the name {table!r}.")
     if schema is None:
         return UploadTarget()
     revid = await find_revid(conn, scope, schemas, name=schema or None, item_id=None, revid=None)
@@ -61,6 +59,13 @@ async def find_stack(conn: Connection, scope: Scope, name: str) -> StackRow | No
         return found.items[0]
     some_id = as_uuid(name)
     return None if some_id is None else await stacks.find(conn, some_id)
+
+
+async def get_stack(conn: Connection, scope: Scope, name: str) -> StackRow:
+    """Return the stack with this name, or else with this id. Raise NotFound."""
+    if (stack := await find_stack(conn, scope, name)) is None:
+        raise NotFound(f"There is no stack with the name {name!r}.")
+    return stack
 
 
 async def find_table_id(conn: Connection, scope: Scope, name: str) -> UUID:
