@@ -41,6 +41,7 @@ async def test_cost_and_quality_of_a_month_are_on_one_page_and_numbers_open_thei
         corrections = page.get_by_role("region", name=label("quality.shown.corrected"))
         await expect(corrections.get_by_role("deletion")).to_contain_text("10")
         await expect(corrections.get_by_role("insertion")).to_contain_text("11")
+        await expect(page.get_by_role("main").get_by_role("definition").first).to_have_text("$0.44")
         columns = page.get_by_role("region", name=label("quality.byColumn")).last
         vendor = columns.get_by_role("row").filter(has_text="vendor")
         await expect(vendor).to_contain_text("95.0%")

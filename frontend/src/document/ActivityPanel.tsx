@@ -4,7 +4,7 @@ import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { api } from '../api/client';
 import type { DocumentDetails, Extraction, Run } from '../api/types';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { HistoryList } from '../history/HistoryList';
@@ -13,7 +13,7 @@ import { SecondReading } from '../run/SecondReading';
 import { agentName } from '../run/toolText';
 import { usePersonName } from '../session/people';
 import { codeText } from '../shared/codeText';
-import { formatBytes, formatDollars, formatDuration, formatTime } from '../shared/format';
+import { formatBytes, formatDollars, formatDuration, formatTime, sumCosts } from '../shared/format';
 import { t } from '../shared/i18n';
 import type { SchemaField } from '../fields/schemaFields';
 
@@ -38,7 +38,7 @@ export function ActivityPanel({ document, extraction, schema, canWrite }: Props)
   const ids = new Set(runs.data?.map(({ id }) => id));
   // The cost of a run includes that of the runs that it started.
   const started = runs.data?.filter(({ parent_run_id: parent }) => parent === null || !ids.has(parent));
-  const cost = (started ?? []).reduce((sum, one) => sum + Number(one.cost_usd ?? 0), 0);
+  const cost = sumCosts((started ?? []).map((one) => Number(one.cost_usd ?? 0))) ?? 0;
   return (
     <div
       className="grid min-h-0 flex-1 content-start gap-5 overflow-y-auto p-4"
@@ -83,7 +83,7 @@ function RunLine({ run }: { run: Run }) {
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-2">
-        <Avatar id={run.created_by} name={person} />
+        <Avatar id={run.created_by} />
         <Link to="/runs/$runId" params={{ runId: run.id }} className="font-medium">
           {agentName(run.agent)}
         </Link>

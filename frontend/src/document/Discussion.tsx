@@ -5,7 +5,7 @@ import { MessageSquare, SendHorizontal, Trash2, UserPlus } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Comment } from '../api/types';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
@@ -110,7 +110,7 @@ function Assign({ documentId, assignee, canWrite }: AssignProps) {
   const writers = useMembers().filter((one) => one.role !== 'viewer');
   const person = assignee !== null && (
     <>
-      <Avatar id={assignee} name={personName(assignee)} />
+      <Avatar id={assignee} />
       {personName(assignee)}
     </>
   );
@@ -135,7 +135,7 @@ function Assign({ documentId, assignee, canWrite }: AssignProps) {
       }>
       {writers.map((one) => (
         <MenuItem key={one.user_id} chosen={one.user_id === assignee} onChoose={() => assign(one.user_id)}>
-          <Avatar id={one.user_id} name={personName(one.user_id)} />
+          <Avatar id={one.user_id} />
           {personName(one.user_id)}
         </MenuItem>
       ))}
@@ -153,7 +153,7 @@ function CommentView({ comment, onDelete }: { comment: Comment; onDelete: () => 
   const name = by === null ? '' : personName(by);
   return (
     <li className="group flex gap-2">
-      {by !== null && <Avatar id={by} name={name} />}
+      {by !== null && <Avatar id={by} />}
       <div className="min-w-0 flex-1">
         <p className="flex items-baseline gap-2">
           <b className="min-w-0 truncate font-medium">{name}</b>

@@ -19,7 +19,7 @@ import { promptsQuery } from '../fields/extractionQueries';
 import en from '../locales/en.json';
 import { actOnEach } from '../shared/actOnEach';
 import { readingErrorText } from '../shared/codeText';
-import { formatBytes, formatDollars, formatEstimate, formatNumber, visibleText } from '../shared/format';
+import { formatBytes, formatDollars, formatEstimate, formatNumber, sumCosts, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { useTableLinks } from '../records/tableLinks';
@@ -404,5 +404,5 @@ function namesText(names: readonly string[]): string {
 }
 
 function sumOf(costs: readonly (number | null)[]): number | null {
-  return costs.length === 0 || costs.includes(null) ? null : costs.reduce((sum: number, one) => sum + one!, 0);
+  return costs.length === 0 ? null : sumCosts(costs);
 }

@@ -3,7 +3,7 @@
 import { Link } from '@tanstack/react-router';
 import { memo } from 'react';
 import type { ListedDocument } from '../api/types';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Checkbox } from '../components/ui/Checkbox';
 import { cn } from '../components/ui/cn';
 import { readingErrorText } from '../shared/codeText';
@@ -24,12 +24,11 @@ interface Props {
   document: ListedDocument;
   isChosen: boolean;
   canChoose: boolean;
-  personName: (id: string) => string;
   /** `isRange`: also those since the one that was chosen last. */
   onChoose: (id: string, isChosen: boolean, isRange: boolean) => void;
 }
 
-export const DocumentRow = memo(function DocumentRow({ document, isChosen, canChoose, personName, onChoose }: Props) {
+export const DocumentRow = memo(function DocumentRow({ document, isChosen, canChoose, onChoose }: Props) {
   const { id, filename, tables, page_count: pages, created_by: by, error_code: code } = document;
   const name = visibleText(filename);
   const why = document.error === null || code === 'password' ? null : readingErrorText(code, document.error);
@@ -88,7 +87,7 @@ export const DocumentRow = memo(function DocumentRow({ document, isChosen, canCh
         role="cell"
         className="flex items-center gap-2 whitespace-nowrap text-muted-foreground max-lg:hidden"
         title={formatTime(document.created_at)}>
-        {by !== null && <Avatar id={by} name={personName(by)} isAlone />}
+        {by !== null && <Avatar id={by} isAlone />}
         {formatShortDay(document.created_at)}
       </div>
     </>

@@ -17,7 +17,6 @@ import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
 import { Select } from '../components/ui/Select';
-import { usePersonName } from '../session/people';
 import { StorageWarning } from './StorageUse';
 import { useCanWrite } from '../session/role';
 import { formatBytes, formatDays, formatNumber, visibleText } from '../shared/format';
@@ -154,7 +153,6 @@ interface ListProps {
 
 function List({ documents, filter, canWrite, choice, more }: ListProps) {
   const scroller = useRef<HTMLDivElement>(null);
-  const personName = usePersonName();
   const key = JSON.stringify(filter);
   const [opened] = useState(key);
   const [offset] = useState(() => (key === JSON.stringify(listPosition.filter) ? listPosition.offset : 0));
@@ -225,13 +223,7 @@ function List({ documents, filter, canWrite, choice, more }: ListProps) {
                 'absolute inset-x-0 top-0 h-10 border-b border-line hover:bg-hover data-chosen:bg-accent',
               )}
               style={{ transform: `translateY(${row.start}px)` }}>
-              <DocumentRow
-                document={document}
-                isChosen={isChosen}
-                canChoose={canWrite}
-                personName={personName}
-                onChoose={choice.toggle}
-              />
+              <DocumentRow document={document} isChosen={isChosen} canChoose={canWrite} onChoose={choice.toggle} />
             </div>
           );
         })}

@@ -126,6 +126,12 @@ export const schemasQuery = queryOptions({
   staleTime: 0, // it is offered as a choice: others add to it meanwhile
 });
 
+export const schemaQuery = (schemaId: string) =>
+  queryOptions({
+    queryKey: ['schemas', 'one', schemaId],
+    queryFn: ({ signal }) => api.get('/api/schemas/{schema_id}', { path: { schema_id: schemaId }, signal }),
+  });
+
 /** The prompts of the organisation, in their latest versions. */
 export const promptsQuery = queryOptions({
   queryKey: ['prompts'],

@@ -10,7 +10,7 @@ import { pathLabel, schemaPath } from '../fields/labels';
 import type { SchemaField } from '../fields/schemaFields';
 import { storeChanged } from '../fields/storeChanged';
 import { usePersonName } from '../session/people';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Button } from '../components/ui/Button';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -79,7 +79,7 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
         {versions.map((one) => (
           <li key={one.version} className="border-t border-line pt-2">
             <div className="flex min-h-7 flex-wrap items-center gap-x-2">
-              {one.userId !== null && <Avatar id={one.userId} name={personName(one.userId)} />}
+              {one.userId !== null && <Avatar id={one.userId} />}
               <span className="font-medium">{authorOf(one)}</span>
               <span className="text-xs text-muted-foreground" title={formatAge(one.at)}>
                 {formatTime(one.at)}

@@ -16,7 +16,15 @@ import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { Tabs } from '../components/ui/Tabs';
 import { pathLabel } from '../fields/labels';
 import { agentName } from '../run/toolText';
-import { formatCost, formatNumber, formatShare, formatShortDay, visibleText } from '../shared/format';
+import {
+  formatCents,
+  formatCost,
+  formatNumber,
+  formatShare,
+  formatShortDay,
+  sumCosts,
+  visibleText,
+} from '../shared/format';
 import { t } from '../shared/i18n';
 import { overviewQuery } from './overviewQueries';
 import { daysOf, neighbour, type Period, periodName, periodView, today } from './period';
@@ -90,19 +98,13 @@ function Summary({ data, period }: { data: Overview; period: Period }) {
 
 /** Without questions and chats, which read no document for a table. */
 function readingCost(data: Overview): number {
-  return data.cost.by_table
-    .filter((one) => one.share.documents_read > 0)
-    .reduce((sum, one) => sum + one.share.cost_usd, 0);
+  const read = data.cost.by_table.filter((one) => one.share.documents_read > 0);
+  return sumCosts(read.map((one) => one.share.cost_usd)) ?? 0;
 }
 
 /** No cost is known of the documents that were read: they are counted instead. */
 function isFree({ cost: { total } }: Overview): boolean {
   return total.cost_usd === 0 && total.documents_read > 0;
-}
-
-/** 3.7 ¢: costs of a document are small. */
-function formatCents(dollars: number): string {
-  return dollars >= 1 ? formatCost(dollars) : `${formatNumber(dollars * 100, { maximumFractionDigits: 1 })} ¢`;
 }
 
 interface CardProps {

@@ -9,7 +9,7 @@ import { waitingRunQuery } from '../run/approvalQueries';
 import type { PendingCall } from '../approvals/pendingCall';
 import { marksOfValues, useProposedValues, writesValues } from '../approvals/proposedValues';
 import { ValuesToApprove } from '../approvals/ValuesToApprove';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { usePersonName } from '../session/people';
@@ -72,7 +72,7 @@ function Who({ item, run, count }: { item: InboxItem; run: Run; count?: number }
   const person = by === null ? '' : personName(by);
   return (
     <div className="flex items-center gap-3 border-b border-border px-4 py-3">
-      {by !== null && <Avatar id={by} name={person} size={28} />}
+      {by !== null && <Avatar id={by} size={28} />}
       <div className="min-w-0">
         <p>
           <span className="inline-block font-medium first-letter:uppercase">{person}</span>{' '}

@@ -11,7 +11,7 @@ import {
   TriangleAlert,
 } from 'lucide-react';
 import { useEffect, useRef } from 'react';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Kbd } from '../components/ui/Kbd';
@@ -48,7 +48,6 @@ interface Props {
 
 export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onView, onMore, className }: Props) {
   const list = useRef<HTMLUListElement>(null);
-  const personName = usePersonName(true);
   useEffect(() => {
     list.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest' });
   }, [chosen]);
@@ -97,7 +96,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
                         .map((one) => visibleText(one))
                         .join(' · ')}
                     </span>
-                    {person !== null && <Avatar id={person} name={personName(person)} isAlone />}
+                    {person !== null && <Avatar id={person} isAlone />}
                   </span>
                 </span>
               </button>

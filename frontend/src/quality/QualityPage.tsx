@@ -7,19 +7,29 @@ import { type ReactNode, useEffect, useState } from 'react';
 import type { CountedKind, CountedValue, TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { ShareBar } from '../components/charts/ShareBar';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
-import { countedValuesQuery, MOST_VALUES, qualityQuery } from '../home/overviewQueries';
+import { countedValuesQuery, MOST_VALUES, overviewQuery, qualityQuery } from '../home/overviewQueries';
 import { type Period, periodOf } from '../home/period';
 import { PeriodPicker } from '../home/PeriodPicker';
+import { schemaQuery } from '../fields/extractionQueries';
 import { pathLabel } from '../fields/labels';
-import { usePersonName } from '../session/people';
-import { DAY_MS, formatNumber, formatShare, formatShortDay, formatTime, visibleText } from '../shared/format';
+import { schemaFields } from '../fields/schemaFields';
+import {
+  DAY_MS,
+  formatCents,
+  formatCost,
+  formatNumber,
+  formatShare,
+  formatShortDay,
+  formatTime,
+  visibleText,
+} from '../shared/format';
 import { t } from '../shared/i18n';
 import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
@@ -27,6 +37,7 @@ import { CountButton } from './CountButton';
 import { Method } from './Method';
 import { ReviewClaim } from './ReviewClaim';
 import type { QualityView } from './qualityView';
+import { valueFormat } from './valueFormat';
 
 const route = getRouteApi('/quality/$schemaId');
 const WEEK_MS = 7 * DAY_MS;
@@ -62,7 +73,7 @@ export function QualityPage() {
             <EmptyState icon={Table2} title={t('quality.none')} text={t('quality.noneHint')} />
           ) : (
             <>
-              <Figures data={data} />
+              <Figures schemaId={schemaId} period={period} data={data} />
               <Weeks data={data} />
               <Columns data={data} view={view} />
               <ReviewClaim schemaId={schemaId} data={data} />
@@ -76,7 +87,14 @@ export function QualityPage() {
   );
 }
 
-function Figures({ data }: { data: TableQuality }) {
+interface FiguresProps {
+  schemaId: string;
+  period: Period;
+  data: TableQuality;
+}
+
+/** What the table cost in the period, and how good its values were. */
+function Figures({ schemaId, period, data }: FiguresProps) {
   const { checks, documents, columns, filled, work } = data;
   const cells = documents * columns.filter((one) => one.filled !== null).length;
   const share = (part: number, of: number) => (of === 0 ? '–' : formatShare(part / of));
@@ -113,8 +131,21 @@ function Figures({ data }: { data: TableQuality }) {
       checks.checked,
     ],
   ];
+  const cost = useQuery(overviewQuery(period)).data?.cost.by_table.find((one) => one.schema_id === schemaId)?.share;
   return (
-    <dl className="grid grid-cols-2 gap-4 sm:grid-cols-4">
+    <dl className="grid grid-cols-2 gap-4 sm:grid-cols-[repeat(auto-fit,minmax(8rem,1fr))]">
+      {cost !== undefined && cost.cost_usd > 0 && (
+        <div>
+          <dt className="text-xs text-muted-foreground">{t('home.cost')}</dt>
+          <dd className="text-3xl font-semibold">{formatCost(cost.cost_usd)}</dd>
+          <dd className="text-xs text-muted-foreground">
+            {t('quality.costHint', {
+              documents: t('common.documents', { count: cost.documents_read }),
+              each: formatCents(cost.cost_usd / Math.max(cost.documents_read, 1)),
+            })}
+          </dd>
+        </div>
+      )}
       {figures.map(([name, value, hint, show, count]) => (
         <div key={name} className="border-border sm:not-first:border-l sm:not-first:pl-4">
           <dt className="text-xs text-muted-foreground">{name}</dt>
@@ -267,6 +298,7 @@ interface ValuesProps {
 function Values({ schemaId, period, column, show }: ValuesProps) {
   const updateSearch = useUpdateSearch<QualityView>();
   const { data, isError, error, refetch } = useQuery(countedValuesQuery(schemaId, period, show, column));
+  const schema = schemaFields(useQuery(schemaQuery(schemaId)).data?.schema ?? {});
   let list: ReactNode = null;
   if (isError) list = <ErrorNotice error={error} onRetry={() => void refetch()} />;
   else if (data?.items.length === 0)
@@ -277,7 +309,12 @@ function Values({ schemaId, period, column, show }: ValuesProps) {
     list = (
       <ul className="grid gap-2.5">
         {data.items.map((one) => (
-          <ValueCard key={`${one.extraction_id} ${one.path}`} value={one} />
+          <ValueCard
+            key={`${one.extraction_id} ${one.path}`}
+            value={one}
+            label={pathLabel(one.path, schema)}
+            format={valueFormat(one, schema, data.items)}
+          />
         ))}
       </ul>
     );
@@ -294,7 +331,7 @@ function Values({ schemaId, period, column, show }: ValuesProps) {
         <span className="text-muted-foreground">{`${formatNumber(count)}${count === MOST_VALUES ? '+' : ''}`}</span>
         {(column !== undefined || show !== 'corrected') && (
           <Button icon={X} onClick={() => updateSearch(({ column: _, show: __, ...search }) => search)}>
-            {column === undefined ? t('quality.shown.corrected') : pathLabel(column)}
+            {column === undefined ? t('quality.shown.corrected') : pathLabel(column, schema)}
           </Button>
         )}
       </div>
@@ -303,13 +340,18 @@ function Values({ schemaId, period, column, show }: ValuesProps) {
   );
 }
 
-function ValueCard({ value }: { value: CountedValue }) {
-  const personName = usePersonName();
+interface CardProps {
+  value: CountedValue;
+  label: string;
+  format: (text: string) => string;
+}
+
+function ValueCard({ value, label, format }: CardProps) {
   const { document_id: documentId, filename, path, was, now, checked_by: by, checked_at: at } = value;
   return (
     <li className="grid gap-1.5 rounded-lg border border-border bg-card p-3">
       <div className="flex items-center gap-2 text-xs">
-        <span className="truncate font-semibold">{pathLabel(path)}</span>
+        <span className="truncate font-semibold">{label}</span>
         <Link
           to="/documents/$documentId"
           params={{ documentId }}
@@ -317,7 +359,7 @@ function ValueCard({ value }: { value: CountedValue }) {
           className="min-w-0 flex-1 truncate text-muted-foreground">
           {visibleText(filename)}
         </Link>
-        {by !== null && <Avatar id={by} name={personName(by)} isAlone />}
+        {by !== null && <Avatar id={by} isAlone />}
         {at !== null && (
           <time dateTime={at} className="whitespace-nowrap text-muted-foreground">
             {formatTime(at)}
@@ -325,17 +367,17 @@ function ValueCard({ value }: { value: CountedValue }) {
         )}
       </div>
       {was === null || was === now ? (
-        <p className="truncate font-medium">{now === null ? '–' : visibleText(now)}</p>
+        <p className="truncate font-medium">{now === null ? '–' : format(now)}</p>
       ) : (
         <p className="flex min-w-0 items-center gap-2">
           <del className="min-w-0 truncate text-muted-foreground">
             <span className="sr-only">{t('quality.was')} </span>
-            {visibleText(was)}
+            {format(was)}
           </del>
           <ArrowRight size={13} className="shrink-0 text-muted-foreground" aria-hidden="true" />
           <ins className="min-w-0 truncate font-medium no-underline">
             <span className="sr-only">{t('quality.now')} </span>
-            {now === null ? t('quality.removed') : visibleText(now)}
+            {now === null ? t('quality.removed') : format(now)}
           </ins>
         </p>
       )}

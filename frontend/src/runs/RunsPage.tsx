@@ -18,7 +18,7 @@ import {
 import type { ReactNode } from 'react';
 import { api } from '../api/client';
 import type { Run, RunStatus } from '../api/types';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
@@ -193,7 +193,6 @@ interface RowProps {
 }
 
 function Row({ run, names, view, isOpen }: RowProps) {
-  const personName = usePersonName(true);
   const subject = useSubject(run, names);
   return (
     <tr
@@ -213,7 +212,7 @@ function Row({ run, names, view, isOpen }: RowProps) {
         </Link>
       </td>
       <td className="max-lg:hidden">
-        <Avatar id={run.created_by} name={personName(run.created_by)} isAlone />
+        <Avatar id={run.created_by} isAlone />
       </td>
       <td className="whitespace-nowrap text-muted-foreground max-sm:hidden" title={formatTime(run.created_at)}>
         {formatAge(run.created_at)}

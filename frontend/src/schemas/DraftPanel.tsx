@@ -11,7 +11,7 @@ import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { Skeleton } from '../components/ui/Skeleton';
 import { toast } from '../components/ui/Toast';
 import { actOnEach } from '../shared/actOnEach';
-import { formatCost, formatEstimate, visibleText } from '../shared/format';
+import { formatCost, formatEstimate, sumCosts, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ruleText } from './ruleText';
 import { compare, type FieldChange, rowsOf, type SchemaRow, type Shape } from './schemaModel';
@@ -207,7 +207,7 @@ function TryOut({ schemaId, draft }: { schemaId: string; draft: Shape }) {
     },
   });
   if (examples.length === 0) return null;
-  const cost = trials.reduce((sum, one) => sum + (one.cost ?? 0), 0);
+  const cost = sumCosts(trials.map((one) => one.cost ?? 0)) ?? 0;
   const rows = rowsOf(draft);
   return (
     <section aria-labelledby="try-out">

@@ -28,10 +28,10 @@ import { tablesQuery } from '../records/tablesQuery';
 import { DraftPanel } from './DraftPanel';
 import { FieldsEditor } from './FieldsEditor';
 import { rowsOf, type Shape } from './schemaModel';
-import { examplesQuery, filledQuery, promptsOfQuery, schemaQuery, templatesQuery } from './schemaQueries';
+import { examplesQuery, filledQuery, promptsOfQuery, templatesQuery } from './schemaQueries';
 import { PromptsTab, UsedTab, VersionsTab } from './SchemaTabs';
 import { refresh } from '../api/queryKeys';
-import { schemasQuery } from '../fields/extractionQueries';
+import { schemaQuery, schemasQuery } from '../fields/extractionQueries';
 import { NameForm } from '../shared/NameForm';
 
 const schemaRoute = getRouteApi('/schemas/$schemaId');

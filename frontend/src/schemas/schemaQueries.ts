@@ -16,12 +16,6 @@ export const templatesQuery = queryOptions({
   staleTime: Infinity,
 });
 
-export const schemaQuery = (schemaId: string) =>
-  queryOptions({
-    queryKey: ['schemas', 'one', schemaId],
-    queryFn: ({ signal }) => api.get('/api/schemas/{schema_id}', { path: { schema_id: schemaId }, signal }),
-  });
-
 export const versionsQuery = (schemaId: string) =>
   queryOptions({
     queryKey: ['schemas', 'versions', schemaId],

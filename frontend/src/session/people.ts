@@ -36,18 +36,28 @@ export function nameOfEmail(email: string): string {
   return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join(' ');
 }
 
-/** Return a function from a user's id to "you", their name, or the start of their id where no email is known.
- * `isAlone`: the name is no part of a phrase such as "by you". */
-export function usePersonName(isAlone = false): (userId: string) => string {
-  const me = useQuery(meQuery);
-  const own = me.data?.user_id;
+/** Return a function from a user's id to their name, or to the start of their id where no email is known. */
+export function useFullName(): (userId: string) => string {
+  const me = useQuery(meQuery).data;
   const members = useMembers();
   return useCallback(
     (userId) => {
-      if (userId === own) return t(isAlone ? 'people.youAlone' : 'people.you');
-      const email = members.find((one) => one.user_id === userId)?.email;
-      return email == null ? t('people.user', { id: userId.slice(0, 8) }) : nameOfEmail(email);
+      const isMe = userId === me?.user_id;
+      const email = isMe ? me.email : members.find((one) => one.user_id === userId)?.email;
+      if (email != null) return nameOfEmail(email);
+      return isMe ? t('account.you') : t('people.user', { id: userId.slice(0, 8) });
     },
-    [own, members, isAlone],
+    [me, members],
+  );
+}
+
+/** Return a function from a user's id to their name, or to "you". `isAlone`: the name is no part of a phrase such as
+ * "by you". */
+export function usePersonName(isAlone = false): (userId: string) => string {
+  const own = useQuery(meQuery).data?.user_id;
+  const fullName = useFullName();
+  return useCallback(
+    (userId) => (userId === own ? t(isAlone ? 'people.youAlone' : 'people.you') : fullName(userId)),
+    [own, fullName, isAlone],
   );
 }

@@ -12,7 +12,7 @@ import { SettingsTable } from './SettingsTable';
 import { cn } from '../components/ui/cn';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { useChange } from '../shared/useChange';
 import { Confirm } from '../components/ui/Confirm';
 
@@ -58,7 +58,7 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
             <Tr key={one.user_id}>
               <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
                 <span className="flex items-center gap-2">
-                  <Avatar id={one.user_id} name={name} />
+                  <Avatar id={one.user_id} />
                   <span className={cn('truncate', one.email === null && 'first-letter:uppercase')}>{name}</span>{' '}
                   {isMe && one.email !== null && <span className="muted">{t('settings.members.you')}</span>}
                 </span>

@@ -3,7 +3,7 @@
 import { queryOptions } from '@tanstack/react-query';
 import { api } from '../api/client';
 import { LIMIT, ofOrganisation } from '../session/people';
-import { DAY_MS, isoDay } from '../shared/format';
+import { isoDay, sumCosts } from '../shared/format';
 
 export const invitationsQuery = (organisationId: string) =>
   queryOptions({
@@ -18,11 +18,12 @@ export const keysQuery = (organisationId: string) =>
     queryFn: ({ signal }) => api.get('/api/keys', { query: { limit: LIMIT }, signal }),
   });
 
-/** Tokens and cost of the last months, the newest first. `cost` null: a model's price was not known. */
+/** Tokens and cost of the last twelve months, each as a whole, the newest first. `cost` null: a model's price was not known. */
 export const monthsQuery = queryOptions({
   queryKey: ['usage', 'months'],
   queryFn: async ({ signal }) => {
-    const since = isoDay(Date.now() - 360 * DAY_MS);
+    const now = new Date();
+    const since = isoDay(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 11, 1));
     const { items } = await api.get('/api/usage', { query: { since }, signal });
     const months = Map.groupBy(items, ({ day }) => day.slice(0, 7));
     return [...months]
@@ -34,9 +35,7 @@ export const monthsQuery = queryOptions({
             sum + one.input_tokens + one.output_tokens + one.cache_creation_input_tokens + one.cache_read_input_tokens,
           0,
         ),
-        cost: days.some((one) => one.cost_usd === null)
-          ? null
-          : days.reduce((sum, one) => sum + (one.cost_usd ?? 0), 0),
+        cost: sumCosts(days.map((one) => one.cost_usd)),
       }));
   },
   staleTime: 60_000,

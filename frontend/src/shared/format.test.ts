@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { keyLabel, pathLabel } from '../fields/labels';
 import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
-import { formatEstimate, visibleText } from './format';
+import { formatCost, formatEstimate, sumCosts, visibleText } from './format';
 
 test.each([
   ['invoice\u202efdp.exe', 'invoice\\u202efdp.exe'],
@@ -83,3 +83,11 @@ test.each([
   [0.014, 'about $0.01'],
   [12.345, 'about $12.35'],
 ])('an estimated cost of %d', (amount, expected) => expect(formatEstimate(amount)).toBe(expected));
+
+test('costs that are added here show the same cents as the sum of the service', () => {
+  const costs = [1.005, 2.01, 1.34];
+  expect(formatCost(sumCosts(costs)!)).toBe(formatCost(4.355));
+  expect(sumCosts([0.1, 0.2])).toBe(0.3);
+  expect(sumCosts([0.1, null])).toBeNull();
+  expect(sumCosts([])).toBe(0);
+});

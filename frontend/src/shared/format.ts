@@ -2,6 +2,8 @@
 
 import { locale, t } from './i18n';
 
+/** A token may cost some billionths of a dollar. */
+const NANO = 1e9;
 const DAY: Intl.DateTimeFormatOptions = { day: 'numeric', month: 'short', year: 'numeric' };
 /** 20 Mar 2023; 20.03.2023 in German. */
 const SHORT_DAY: Intl.DateTimeFormatOptions = { dateStyle: 'medium', timeZone: 'UTC' };
@@ -91,9 +93,20 @@ export function formatShare(part: number): string {
   return formatNumber(part, { style: 'percent', minimumFractionDigits: 1, maximumFractionDigits: 1 });
 }
 
+/** Add costs as decimal amounts, as the service does: the sum of 0.1 and 0.2 is 0.3. null: one of them is not known. */
+export function sumCosts(costs: readonly (number | null)[]): number | null {
+  if (costs.includes(null)) return null;
+  return costs.reduce((sum: number, one) => sum + Math.round(one! * NANO), 0) / NANO;
+}
+
 /** Format a cost in a column of costs: two digits, more only for amounts below a cent. */
 export function formatCost(amount: number): string {
   return inDollars(amount, amount > 0 && amount < 0.01 ? 4 : 2);
+}
+
+/** Format the cost of a document: 3.7 ¢. */
+export function formatCents(amount: number): string {
+  return amount >= 1 ? formatCost(amount) : `${formatNumber(amount * 100, { maximumFractionDigits: 1 })} ¢`;
 }
 
 /** Format a cost with as many digits as small amounts need. */

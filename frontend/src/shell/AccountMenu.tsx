@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { ChevronsUpDown, Keyboard, LogOut, Monitor, Moon, Sun } from 'lucide-react';
 import { useEffect } from 'react';
-import { Avatar } from '../components/ui/Avatar';
+import { Avatar } from '../session/Avatar';
 import { cn } from '../components/ui/cn';
 import { Menu, MenuItem, MenuLabel, MenuSeparator } from '../components/ui/Menu';
 import { toast } from '../components/ui/Toast';
@@ -102,7 +102,7 @@ export function PersonMenu({ isPhone = false, onShowShortcuts }: { isPhone?: boo
           type="button"
           aria-label={t('account.menu', { name })}
           className={cn(triggerClass, isPhone ? 'min-h-11 justify-center' : 'mt-2 w-full max-lg:justify-center')}>
-          <Avatar id={me.data?.user_id ?? ''} name={name} size={28} />
+          <Avatar id={me.data?.user_id ?? ''} size={28} />
           <span className={cn('min-w-0 flex-1 truncate font-medium', words)}>{name}</span>
           <ChevronsUpDown size={14} className={cn('text-muted-foreground', words)} aria-hidden="true" />
         </button>
