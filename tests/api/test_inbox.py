@@ -148,6 +148,12 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
     ("printed", "fields", "path", "expected"),
     [
         ("Total 1.250 EUR\n", {"total": 1.25}, "total", [(1.25, "printed"), (1250, "other_reading")]),
+        (
+            "United Kingdom\nDate 04/12/2026\n",
+            {"date": "2026-12-04"},
+            "date",
+            [("2026-12-04", "day_first"), ("2026-04-12", "month_first")],
+        ),
         ("Total $ 10.00\n", {"currency": "MYR"}, "currency", []),
         (
             "Total $ 10.00\n",
@@ -156,7 +162,7 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
             [("CAD", "printed"), ("USD", "symbol"), ("AUD", "symbol")],
         ),
     ],
-    ids=["number", "not printed", "currency"],
+    ids=["number", "date", "not printed", "currency"],
 )
 async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
     script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])

@@ -43,6 +43,17 @@ async def test_listed_run_contains_its_pending_approval(serve, clone):
         assert_problem(await server.http.get("/api/runs?agent=extraction"), 422)
 
 
+async def test_run_with_an_error_code_of_a_newer_version_is_served(serve, clone):
+    async with serve(Script([[TOTAL], [text("Done.")]])) as server:
+        turn = await server.chat(await server.upload_text(), "Set the total.", approval="ask")
+        code = "of_a_newer_version"
+        sql(clone.owner_url, "update public.runs set status = 'failed', error = 'x', error_code = %s", code)
+        (listed,) = (await server.get("runs"))["items"]
+        (shown,) = (await server.thread(turn))["turns"]
+        single = await server.get(f"runs/{turn['run_id']}")
+        assert [one["error_code"] for one in (listed, shown, single)] == [code] * 3
+
+
 ADD_CHILD_RUN = """
 insert into public.runs (org_id, created_by, agent, task, document_id, extraction_id, parent_run_id)
 select org_id, created_by, agent, task, document_id, extraction_id, id from public.runs where id = %s returning id

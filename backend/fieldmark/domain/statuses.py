@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class RunStatus(StrEnum):
@@ -169,7 +170,20 @@ class RowStatus(StrEnum):
     CONTAINER = "container"
 
 
-class ReadingError(StrEnum):
+class ErrorCode(StrEnum):
+    """Codes of stored errors. A newer version of the service may have stored a code that this one does not know: it is
+    served as it is."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        if not isinstance(value, str):
+            return None
+        member = str.__new__(cls, value)
+        member._name_, member._value_ = value, value
+        return member
+
+
+class ReadingError(ErrorCode):
     """Why a document could not be read. The same codes as in `pagewords.errors`.
 
     PASSWORD     is protected with a password
@@ -197,7 +211,7 @@ class ReadingError(StrEnum):
     QUOTA_EXCEEDED = "quota_exceeded"
 
 
-class RunError(StrEnum):
+class RunError(ErrorCode):
     """Why a run failed or was cancelled. docs/errors.md lists the meaning and fix of each code."""
 
     MODEL_REFUSED_REQUEST = "model_refused_request"

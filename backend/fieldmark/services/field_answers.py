@@ -228,8 +228,10 @@ def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[Candi
     place = _place(proof)
     doubt = proof.get("reason")
     folded = fold(quote)
-    if doubt == "ambiguous_date":
-        for text, order in sorted(_dates_in(quote), key=lambda one: one[0] != value):
+    dates = _dates_in(quote) if proof.get("match") == "date" else []
+    if value in [text for text, _ in dates]:
+        # Also where the document shows the order: a question about the value has both.
+        for text, order in sorted(dates, key=lambda one: one[0] != value):
             yield CandidateAnswer(text, order or "printed", {"quote": quote}, *place)
         return
     yield CandidateAnswer(value, "printed", {"quote": quote}, *place)
