@@ -26,6 +26,7 @@ _REPLACED_BEFORE_NFKC = str.maketrans(
         # A fraction is separate from the digits before it: 7½ is not 71/2.
         **{c: " " + unicodedata.normalize("NFKC", c) for c in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"},
         **{c: "^" + unicodedata.normalize("NFKC", c) for c in "²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"},
+        **dict.fromkeys("∙⋅‧⸱˙", "·"),
         "ı": "i",
         "İ": "i",
         "ø": "o",

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from valuegrounding import units
 from valuegrounding.conventions import DocumentKind, conventions_of, kind_of
@@ -22,13 +22,16 @@ from valuegrounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
 _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!\d)")
-# OCR may put a space beside a separator: `1, 234.56`, `1.234, 56`, `1,719.3 3`, `1234 .56`.
+# OCR may put a space beside a separator: `1, 234.56`, `1.234, 56`, `1,719.3 3`, `1234 .56`, `1234. 56`.
 _SPLIT = re.compile(
-    r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:,[ \n]\d{3}(?:,\d{3})*\.\d\d|\.[ \n]\d{3}(?:\.\d{3})*,\d\d"
-    r"|(?:,\d{3})+(?:\.[ \n]\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:,[ \n]\d\d|,\d[ \n]\d)|\d{0,6}[ \n][.,]\d\d)"
-    r"(?![\d.,]\d|\d)"
+    r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:(?:,[ \n]|[ \n],[ \n]?)\d{3}(?:,\d{3})*\.\d\d?"
+    r"|(?:\.[ \n]|[ \n]\.[ \n]?)\d{3}(?:\.\d{3})*,\d\d?"
+    r"|(?:,\d{3})+(?:[ \n]?\.[ \n]\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:[ \n]?,[ \n]\d\d|,\d[ \n]\d)"
+    r"|\d{0,6}[ \n][.,]\d\d|(?:\d{0,3}|(?:[ \n\x1f]\d{3})+)[ \n]?[.,][ \n]\d\d)(?![\d.,]\d|\d)"
 )
-_SPLIT_SPACE = re.compile(r"(?:(?<=[.,])|(?<=[.,]\d))[ \n]|[ \n](?=[.,]\d\d\Z)")
+_SPLIT_SPACE = re.compile(r"(?:(?<=[.,])|(?<=[.,]\d))[ \n]|[ \n](?=[.,])")
+# It may also be two numbers of a list or of two sentences.
+_LOOSE_SPLIT = re.compile(r"\d+[ \n]?[.,][ \n]\d\d")
 _SPACE = re.compile(r"[ \n]")
 # A sign of money or a Swedish colon in place of the decimal mark: `12€50`, `1 234:50`, `75:50 kr`.
 _MIDDLE_MARK = re.compile(
@@ -45,11 +48,11 @@ _EITHER_MARK = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _CONTEXT_CHARACTERS: Final = 24  # read on either side of a number
-# Possible shifts of the decimal point: percent, per mille, thousands, lakhs, millions, crores, …
-_SHIFTS: Final = (2, 3, -3, -4, -5, -6, -7, -8, -9)
+# Possible shifts of the decimal point: percent, per mille, hundreds, thousands, lakhs, millions, crores, …
+_SHIFTS: Final = (2, 3, -2, -3, -4, -5, -6, -7, -8, -9)
 _MAX_TOKEN_CHARACTERS: Final = 16  # of a token before a number
 _IGNORED_AROUND: Final = " +-()<>=:;,.*#~|!?^'\"[]{}"
-_DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64})
+_DENOMINATORS: Final = frozenset({2, 3, 4, 5, 6, 8, 10, 16, 32, 64, 100})
 # Certainty of a number that is a limit or the end of a range, and of one after a dash with a space.
 _LIMIT_CERTAINTY, _EITHER_SIGN_CERTAINTY = 0.6, 0.9
 _MIN_CENTS: Final = 10  # numbers with two decimals that outweigh the document's language
@@ -64,15 +67,35 @@ less than, more than, fewer than, greater than, at most, at least, weniger als, 
 moins de, plus de, au moins, menos de, meno di, piu di
 """
 _LIMIT_WORD = any_of(re.split(r", |\n", _LIMIT_WORDS.strip()))
+_MINUS_WORDS: Final = """
+minus moins menos meno минус мінус miinus minuse minusz eksi μειον سالب ناقص מינוס ऋण ลบ tru
+"""
+_MINUS_WORD = any_of(_MINUS_WORDS.split())
+_NEGATIVE: Final = r"neg(?:ati(?:ve|v|vo|va|ef|f))?\.?"
+_CREDIT = any_of(("credit", "crediteur", "credito", "kredit", "haben", "haber", "avere"))
+_DEBIT = any_of(("debit", "debiteur", "debito", "debet", "soll", "debe", "overdrawn"))
+_END_OF_CELL: Final = r"(?![^\W_])(?=\Z|[ ]?[.,;:)\]*])"
 _CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
 _SCALED = any_of(units.SCALED_CURRENCIES)
 _LONG_SCALE = any_of(word for word, places in units.SCALES.items() if places and len(word) > 2)
 _UNIT = any_of(units.UNIT_OF)
 _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s"))
+# Cents printed after the currency: `12 € 50`, `12 Euro 50 Cent`, `$12 and 50 cents`, `12元5角`.
+_CENT_WORD = any_of(units.CENT_WORDS)
+_CENTS_APART: Final = rf"""(?P<whole>\d(?<![\w.,:/'\-]\d)\d{{0,5}}(?:[.,'\x1f]\d{{3}})*)
+    (?:[ \n]?(?P<money>{_CURRENCY})\.?[ \n]?|[ \n])(?:(?:and|und|et|y|e|og|och|en|i)[ \n])?
+    (?P<part>\d\d?)(?:[ \n]?角(?:[ \n]?(?P<fen>\d)[ \n]?分)?|(?P<word>[ \n]?{_CENT_WORD}(?![^\W_])))?
+    (?!\w|[.,:/\-]\d)"""
+_ALPHABETIC = re.compile(rf"[^\W\d_]|[{SYMBOLS}]")
+_WITHOUT_CENTS: Final = ("JPY", "KRW", "VND", "cent")
+_UNIT_AFTER = re.compile(rf"[ \n]?(?P<unit>(?P<money>{_CURRENCY})|[%‰]|{_UNIT}(?![^\W_]))")
+_MONEY_BEFORE = re.compile(rf"{_CURRENCY}\.?[ \n]?\Z")
 
 # The token directly before a number, or before the tokens already consumed. The last group names its kind.
 _BEFORE: Final = rf"""(?:
-    (?P<minus>\(-\)|\./\.|(?<![^\W_])(?:minus|moins|menos|meno|минус|мінус)(?=[ ])|[△▼▽⊖負负]|マイナス|(?<!\w)ー)
+    (?P<minus>[(\[][ ]?(?:-|{_MINUS_WORD}|{_NEGATIVE})[ ]?[)\]]|\./\.|-/-|(?<![^\W_]){_MINUS_WORD}(?=[ ])|[△▼▽⊖負负]
+        |マイナス|마이너스|(?<!\w)ー)
+    |(?P<either>(?<![^\W_])(?:{_NEGATIVE}[.:]?|{_MINUS_WORD}:)(?=[ ]))
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
     |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){_LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
     |(?P<sign>(?<![^\s(:=*|>+"{SYMBOLS}])-)
@@ -89,11 +112,13 @@ _AFTER: Final = rf"""[ ]?(?:
     (?P<power>[x×*·][ ]?10(?:(?P<exponent>-?(?:\^\d){{1,2}}|(?:\^|e)[-+]?\d{{1,2}})(?![\w^]|[.,]\d)
         |[\^e]|[ ]?[-+]?\d))
     |(?P<raised>-?(?:\^\d)+)
-    |(?P<fraction>[ ]?(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>\d{{1,2}})(?![\d/⁄]|[.,]\d))
-    |(?P<credit>\(cr\.?\)|cr(?![^\W_]))
-    |(?P<debit>\((?:dr|db)\.?\)|(?:dr|db)(?![^\W_]))
+    |(?P<fraction>[ ]?(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>100|\d{{1,2}})(?![\d/⁄]|[.,]\d))
+    |(?P<credit>-?\((?:cr|{_CREDIT})\.?\)|-?cr(?![^\W_])|[贷貸]|{_CREDIT}{_END_OF_CELL})
+    |(?P<debit>-?\((?:dr|db|{_DEBIT})\.?\)|-?(?:dr|db)(?![^\W_])|借|{_DEBIT}{_END_OF_CELL})
     |(?P<overdrawn>\(od\)|o/?d(?![^\W_]))
-    |(?P<minus>\(-\)|\./\.(?![ ]?[\w(-]))
+    |(?P<minus>[(\[][ ]?(?:-|{_MINUS_WORD}|{_NEGATIVE})[ ]?[)\]]|(?:\./\.|-/-)(?![ ]?[\w(-])
+        |{_MINUS_WORD}{_END_OF_CELL})
+    |(?P<either>(?:{_MINUS_WORD}|{_NEGATIVE})(?![^\W_])(?![ ]?[\d(+\-{SYMBOLS}]))
     |(?P<whole>[.,:]-{{1,2}}(?!\w))               # 1.250,-
     |(?P<sign>-(?!\w))
     |(?P<percent>[%‰]|{any_of(units.PERCENT_WORDS)}(?![^\W_]))
@@ -106,9 +131,11 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<close>[)>])
     )"""
 # German debit (Soll) and credit (Haben), and D and C, in accounts only: elsewhere they are seconds, hours or sizes.
-_SIDE_AFTER = re.compile(r"[ ]?(?:(?P<debit>\(s\)|(?:s|soll|d)(?![^\W_]))|(?P<credit>\(h\)|(?:h|haben|c)(?![^\W_])))")
+_SIDE_AFTER = re.compile(
+    r"[ ]?(?:(?P<debit>\([sd]\)|(?:s|soll|d|af)(?![^\W_]))|(?P<credit>\([hc]\)|(?:h|haben|c|bij)(?![^\W_])))"
+)
 # The same before a number, unless it belongs to the number before it: `400.00 DR 75.00`.
-_SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h)|(?P<debit>dr|db|s)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
+_SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h|贷|貸)|(?P<debit>dr|db|s|借)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
 _KINDS_WITH_SIDES: Final = ("account", "ledger")
 _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _STARS = re.compile(r"(?<=[^\s*])\*+\Z")  # before an amount on a cheque: `-***75.00`
@@ -134,8 +161,8 @@ _CENTS = re.compile(r"[.,]\d\d\Z")
 _POWER_AFTER = re.compile(r"e|[ \n\x1f]?[x×*·]")
 _EXPONENT = re.compile(r"e([-+]?\d{1,2})(?![^\W_]|[.,]\d)")
 _FRACTION = re.compile(
-    r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})(?:[ \n\x1f] ?|(?=\^)))?\^?(?P<part>\d\d?)(?P<bar>[/⁄])\^?(?P<of>\d\d?)"
-    r"(?![\d/⁄]|[.,]\d)"
+    r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})(?:[ \n\x1f] ?|[ \n](?:&|and|und|et|y|e)[ \n]|(?=\^)))?"
+    r"\^?(?P<part>\d\d?)(?P<bar>[/⁄])\^?(?P<of>100|\d\d?)(?![\d/⁄]|[.,]\d)"
 )
 _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m` is three million or three thousand
 _SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # other meanings without a currency
@@ -242,13 +269,14 @@ class NumberIndex:
         self._text = text
         self._are_near = are_near
         self._are_in_cell = are_in_cell
-        self._weak: set[int] = set()  # offsets of numbers that may be a group of a longer number
+        self._weak: dict[int, float] = {}  # certainty of numbers that may be a group of a longer number, by offset
         # Digits that are grouped by spaces, and fractions: `1 250,00`, `7 1/2`.
         self.groups = sorted(
             [
                 *_find_space_grouped(text, are_joined),
                 *_find_fractions(text, are_joined),
                 *_find_middle_marks(text, are_joined),
+                *_find_cents_apart(text, are_joined),
             ]
         )
         # Keyed by significant digits: all values of a printed number share them.
@@ -256,12 +284,17 @@ class NumberIndex:
         pieces: set[int] = set()
         for start, end in self.groups:
             whole = text[start:end]
-            values = _parse_digits(whole) if _is_fraction(whole) else (whole,)
+            values = _parse_digits(whole) if _is_fraction(whole) or _ALPHABETIC.search(whole) else (whole,)
             for value in values:
                 self._by_digits[_significant_digits(value)].append((start, end))
             # 1 250,00 and 10 000 are never two numbers.
-            certain = _is_certainly_one(whole)
-            (pieces if certain else self._weak).update(piece.start() + start for piece in BODY.finditer(whole))
+            parts = [piece.start() + start for piece in BODY.finditer(whole)]
+            if _is_certainly_one(whole):
+                pieces.update(parts)
+            else:
+                are_likely = _LOOSE_SPLIT.fullmatch(whole) or _ALPHABETIC.search(whole)
+                certainty = _EITHER_SIGN_CERTAINTY if are_likely else _OTHER_READING_CERTAINTY
+                self._weak.update(dict.fromkeys(parts, certainty))
         for body in BODY.finditer(text):
             if body.start() not in pieces:
                 self._by_digits[_significant_digits(body[0])].append(body.span())
@@ -299,7 +332,7 @@ class NumberIndex:
                     is_whole = values.index(value) % 2 == 1
                     reading = self._certainty_of_reading(self._text[start:end], is_whole) if is_either else 1.0
                     if is_group:
-                        number = number._replace(certainty=_OTHER_READING_CERTAINTY)
+                        number = number._replace(certainty=min(number.certainty, self._weak[start]))
                     elif not self._is_likely_one(start, end, number):
                         reading = _OTHER_READING_CERTAINTY
                     (weak if is_group else strong).add(number._replace(reading=min(number.reading, reading)))
@@ -442,6 +475,8 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
         currency = units.LETTER_CURRENCIES[letter[1]]
     elif (middle := _MIDDLE.fullmatch(body)) and middle[2] != ":":
         currency = units.codes_of(middle[2])
+    elif (apart := _cents_apart(body)) and apart["money"]:
+        currency = units.codes_of(apart["money"])
     places = int(exponent[1]) if exponent else _scale_places(before, left, right, kind)
     if "power" in right and places is not None:
         exponent = right["power"]
@@ -633,6 +668,7 @@ def _sign(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> 
     before_joins = dash is not None and is_apart and _RANGE_BEFORE.search(before, 0, dash.start()) is not None
     joins = dash_after is not None and is_apart_after and _DIGIT_AFTER.match(after, dash_after.end()) is not None
     is_either = (is_apart and not before_joins) or (is_apart_after and not joins)
+    is_either = is_either or "either" in left or "either" in right
     others = [*BODY.findall(before)[-1:]] if before_joins else []
     others += [*BODY.findall(after)[:1]] if joins else []
     is_range = any((_CENTS.search(other) is None) == (_CENTS.search(body) is None) for other in others)
@@ -731,6 +767,9 @@ def _prevailing(marks: Counter[str]) -> str | None:
 def _parse_digits(body: str) -> tuple[str, ...]:
     if middle := _MIDDLE.fullmatch(body):
         return (join_decimal(_GROUPS.sub("", middle[1]), middle[3]),)
+    if apart := _cents_apart(body):
+        part = apart["part"].zfill(2) if apart["word"] else apart["part"] + (apart["fen"] or "0")
+        return (join_decimal(_GROUPS.sub("", apart["whole"]), part[:2]),)
     if fraction := _FRACTION.fullmatch(body):
         value = int(fraction["whole"] or 0) + Decimal(int(fraction["part"])) / int(fraction["of"])
         return (one,) if (one := canonical_decimal(value)) else ()
@@ -748,6 +787,14 @@ def _significant_digits(text: str) -> str:
 def _find_space_grouped(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
     """Yield the (start, end) of digits that are grouped by spaces: `1 250,00`."""
     for split in _SPLIT.finditer(text):
+        is_loose = _LOOSE_SPLIT.fullmatch(split[0]) is not None
+        whole = BODY.match(split[0])
+        is_short = whole is not None and (len(whole[0]) < 3 or _YEAR.fullmatch(whole[0]) is not None)
+        has_money = _is_after_money(text, split.start(), are_joined) or _is_before_unit(
+            text, split.end(), are_joined, "money"
+        )
+        if is_loose and is_short and not has_money:
+            continue  # `1. 12 chairs`
         if all(are_joined(split.start() + space.start()) for space in _SPACE.finditer(split[0])):
             yield split.span()
     for chain in _SPACED.finditer(text):
@@ -781,6 +828,44 @@ def _find_middle_marks(text: str, are_joined: Callable[[int], bool]) -> Iterator
             yield found.span()
 
 
+def _find_cents_apart(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    for found in _pattern(_CENTS_APART).finditer(text):
+        start, end = found.span()
+        codes = units.codes_of(found["money"]) if found["money"] else None
+        if not (found["whole"].isdigit() or _is_grouped(found["whole"])):
+            continue
+        if found["money"] and (codes is None or not codes.isdisjoint(_WITHOUT_CENTS)):
+            continue
+        is_after_money = _is_after_money(text, start, are_joined)
+        if not _has_cent_word(found):
+            has_unit = _is_before_unit(text, end, are_joined, "unit")
+            is_year = _YEAR.fullmatch(found["whole"]) is not None
+            if not found["money"] or is_after_money or len(found["part"]) == 1 or is_year or has_unit:
+                continue  # `€ 12 € 50`, `12 EUR 50 EUR`, `2024 EUR 50`
+        elif not found["money"] and not is_after_money:
+            continue
+        if all(are_joined(start + space.start()) for space in _SPACE.finditer(found[0])):
+            yield start, end
+
+
+def _is_after_money(text: str, at: int, are_joined: Callable[[int], bool]) -> bool:
+    is_money = _MONEY_BEFORE.search(text, max(0, at - 6), at) is not None
+    return is_money and (text[at - 1] != "\n" or are_joined(at - 1))
+
+
+def _is_before_unit(text: str, at: int, are_joined: Callable[[int], bool], kind: Literal["money", "unit"]) -> bool:
+    found = _UNIT_AFTER.match(text, at)
+    return found is not None and found[kind] is not None and (text[at] != "\n" or are_joined(at))
+
+
+def _has_cent_word(apart: re.Match[str]) -> bool:
+    return apart["word"] is not None or "角" in apart[0]
+
+
+def _cents_apart(body: str) -> re.Match[str] | None:
+    return _pattern(_CENTS_APART).fullmatch(body) if _ALPHABETIC.search(body) else None
+
+
 def begins_fraction(text: str, at: int) -> bool:
     """Return whether the digits at an offset of a folded text are the whole part of a mixed number such as `7 1/2`."""
     found = _FRACTION.match(text, at)
@@ -791,6 +876,8 @@ def _is_certainly_one(whole: str) -> bool:
     """Return whether digits with a space are never two numbers: `1 250,00`, `10 000`, `7 1/2`."""
     if _MIDDLE.fullmatch(whole):
         return True
+    if apart := _cents_apart(whole):
+        return _has_cent_word(apart)
     return not _SPLIT_SPACE.search(whole) and ("," in whole or bool(re.search(r"\s0", whole)) or _is_fraction(whole))
 
 

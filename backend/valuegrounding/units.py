@@ -27,7 +27,7 @@ _PRINTINGS: Final = (
     ("BRL", "r$ reais"),
     ("MXN", "mx$ mex$"),
     ("EUR", "€ euro euros"),
-    ("GBP EGP LBP SYP SDG SSP GIP FKP SHP", "£"),
+    ("GBP EGP LBP SYP SDG SSP GIP FKP SHP", "£ pounds"),
     ("GBP", "stg"),
     ("JPY CNY", "¥"),
     ("JPY", "円 yen"),
@@ -120,6 +120,14 @@ UNITS_LIKE_WORDS: Final = frozenset({"in", "a", "d"})
 # Units for which case matters: mW and MW, mb and MB.
 CASE_SENSITIVE_UNITS: Final = frozenset({"mw", "mwh", "mb", "gb", "kb", "tb", "ms", "m", "t", "g"})
 
+# The words for the hundredth part of a currency, after its digits: `12 Euro 50 Cent`.
+_CENTS: Final = """
+ct cts cent cents centime centimes centavo centavos centimo centimos céntimos cêntimos centesimi p pence gr grosz grosze
+groszy коп коп. копеек копейки öre øre ore rappen rp sen paise paisa kuruş kr. haléřů hal fillér bani ст стотинки santim
+λεπτά eurocent hellers
+"""
+CENT_WORDS: Final = tuple(map(fold, _CENTS.split()))
+
 # The words for a percent sign and a per mille sign.
 _PERCENT: Final = """
 percent, per cent, pct, prozent, vom hundert, v.h., v. h., pour cent, por ciento, por cento, per cento, procent
@@ -133,8 +141,12 @@ PERCENT_WORDS: Final = {
 
 # The number of places by which a word shifts the decimal point of the number before it. None if ambiguous.
 _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
-    (3, "k tsd thsd thousand tausend mila mille duizend tusen tusind tuhat tuhatta ezer mie mii tys tis tisic ribu"),
-    (3, "nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
+    (
+        3,
+        "k tsd thsd thousand thousands tausend mila mille duizend tusen tusind tuhat tuhatta ezer mie mii tys tis",
+    ),
+    (3, "tisic ribu nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
+    (2, "hundred hundert"),
     (5, "lakh lakhs lac लाख"),
     (6, "mio mln mn million millions millionen millioner millones milioni millon milion miliony milionow milionu"),
     (6, "milioane mill milj miljon miljoner miljoen miljoonaa milhao milhoes milyon juta trieu millio"),
@@ -154,6 +166,7 @@ SCALES: Final[Mapping[str, int | None]] = {
 UNSPACED_SCALES: Final[Mapping[str, int | None]] = {
     fold(word): places
     for word, places in {
+        **dict.fromkeys(("百",), 2),
         **dict.fromkeys(("千", "仟", "พัน"), 3),
         **dict.fromkeys(("万", "萬", "หมื่น"), 4),
         **dict.fromkeys(("十万", "แสน"), 5),
