@@ -35,6 +35,13 @@ _ERA_LETTER_DATE = re.compile(rf"(?<![^\W_])(?P<era>[rhstm令平昭大明])[.\-]
 _MINGUO_DATE = re.compile(rf"(?P<era>)(?<!\d)(?=1\d\d\s?年){_AFTER_ERA}")
 _MINGUO_NUMBERS = re.compile(rf"(?P<era>)(?<![\w./\-])(?=1\d\d[./\-]){_AFTER_ERA}")
 _FROM_TAIWAN = re.compile("統一編號|統編|民國|新台幣|新臺幣|營業稅|臺灣|台灣|台北|臺北|統一發票")
+# 二〇二六年三月四日, 令和八年三月四日
+_KANJI_DIGITS: Final = {**{digit: at for at, digit in enumerate("〇一二三四五六七八九")}, "零": 0, "○": 0, "元": 1}
+_KANJI = "".join(_KANJI_DIGITS)
+_KANJI_DATE = re.compile(
+    rf"(?:(?P<era>{_ERA})\s?(?P<year>[{_KANJI}十百]{{1,5}})|(?<![{_KANJI}十百])(?P<full>[{_KANJI}]{{4}}))\s?年"
+    rf"\s?(?P<month>[{_KANJI}十]{{1,3}})\s?月\s?(?P<day>[{_KANJI}十]{{1,3}})\s?日"
+)
 _EAST_ASIAN = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _THAI = re.compile("[\u0e01-\u0e2e]")
 _ARABIC = re.compile("[\u0620-\u064a]")
@@ -97,10 +104,29 @@ def find_dates(text: str) -> Iterator[tuple[int, int, Day]]:
             year = 1 if found["year"] == "元" else int(found["year"])
             first = _FIRST_YEARS.get(found["era"], _MINGUO_FIRST_YEAR)
             yield *found.span(), (first - 1 + year, int(found["month"]), int(found["day"]))
+        for found in _KANJI_DATE.finditer(text):
+            year, month, day = (
+                _kanji_number(found[part]) for part in ("year" if found["era"] else "full", "month", "day")
+            )
+            if year is not None and month is not None and day is not None:
+                yield *found.span(), (_FIRST_YEARS[found["era"]] - 1 + year if found["era"] else year, month, day)
     for found in _NAMED_DATE.finditer(text):
         convert, month = _MONTHS[re.sub(r"\s", " ", found[2])]
         if day := convert(int(found[3]), month, int(found[1])):
             yield *found.span(), day
+
+
+def _kanji_number(text: str) -> int | None:
+    """Return the number of kanji digits: 二〇二六, 二十五, 百十三. None if they are no number."""
+    if "十" not in text and "百" not in text:
+        return int("".join(str(_KANJI_DIGITS[one]) for one in text))
+    found = re.fullmatch(
+        rf"(?:(?P<hundreds>[{_KANJI}]?)百)?[零〇]?(?:(?P<tens>[{_KANJI}]?)十)?(?P<ones>[{_KANJI}]?)", text
+    )
+    if found is None:
+        return None
+    hundreds, tens = (0 if found[one] is None else _KANJI_DIGITS.get(found[one], 1) for one in ("hundreds", "tens"))
+    return 100 * hundreds + 10 * tens + _KANJI_DIGITS.get(found["ones"], 0)
 
 
 def converter_for(text: str) -> Converter:

@@ -45,6 +45,8 @@ _GROUPS = re.compile(r"[.,'·\s\x1f]")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:(?P<s>[.,'·\s\x1f])\d{3})(?:(?P=s)\d{3})*")
 # Either with three decimals, or with a separator of thousands.
 _EITHER_MARK = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
+# 1'234,567.50 in Latin America: only before decimals, since 1'234,567 may have three of them.
+_MILLIONS = re.compile(r"[1-9]\d{0,2}'\d{3}(?P<s>[.,])\d{3}(?:(?P=s)\d{3})*")
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _CONTEXT_CHARACTERS: Final = 24  # read on either side of a number
@@ -86,7 +88,15 @@ _CENTS_APART: Final = rf"""(?P<whole>\d(?<![\w.,:/'\-]\d)\d{{0,5}}(?:[.,'\x1f]\d
     (?:[ \n]?(?P<money>{_CURRENCY})\.?[ \n]?|[ \n])(?:(?:and|und|et|y|e|og|och|en|i)[ \n])?
     (?P<part>\d\d?)(?:[ \n]?角(?:[ \n]?(?P<fen>\d)[ \n]?分)?|(?P<word>[ \n]?{_CENT_WORD}(?![^\W_])))?
     (?!\w|[.,:/\-]\d)"""
+# `1億2345万円`, `1万2345円`. In Chinese 1万2 may be 12000, so fewer than three digits at the end need yen.
+_MYRIADS = re.compile(
+    r"(?=[\d,]{1,5}[ \n]?[億亿억万萬만])(?:(?P<oku>\d(?<![\w.,]\d)(?:,?\d){0,3})[ \n]?[億亿억][ \n]?)?"
+    r"(?:(?P<man>\d(?<![\d.,]\d)(?:,?\d){0,3})[ \n]?[万萬만][ \n]?)?"
+    r"(?:(?P<sen>[1-9])[ \n]?[千仟천][ \n]?)?"
+    r"(?P<rest>\d(?:,?\d){2,3}(?!\d)|\d\d?(?=[ \n]?[円圓]))?(?![\d.,]\d|\d|[ \n]?[千百万萬만億亿억])"
+)
 _ALPHABETIC = re.compile(rf"[^\W\d_]|[{SYMBOLS}]")
+_PARTS: Final = (("oku", 10**8), ("man", 10**4), ("sen", 1000), ("rest", 1))
 _WITHOUT_CENTS: Final = ("JPY", "KRW", "VND", "cent")
 _UNIT_AFTER = re.compile(rf"[ \n]?(?P<unit>(?P<money>{_CURRENCY})|[%‰]|{_UNIT}(?![^\W_]))")
 _MONEY_BEFORE = re.compile(rf"{_CURRENCY}\.?[ \n]?\Z")
@@ -222,7 +232,7 @@ def possible_values(body: str) -> tuple[str, ...]:
         mark = body[last]
         if whole.isdigit() and not (mark == "'" and len(part) == 3):
             found.append(join_decimal(whole, part))
-        elif mark not in whole and _is_grouped(whole):
+        elif mark not in whole and (_is_grouped(whole) or (mark in ".," and _MILLIONS.fullmatch(whole))):
             found.append(join_decimal(_GROUPS.sub("", whole), part))
     if _is_grouped(body):
         found.append(join_decimal(_GROUPS.sub("", body), ""))
@@ -277,6 +287,7 @@ class NumberIndex:
                 *_find_fractions(text, are_joined),
                 *_find_middle_marks(text, are_joined),
                 *_find_cents_apart(text, are_joined),
+                *_find_myriads(text, are_joined),
             ]
         )
         # Keyed by significant digits: all values of a printed number share them.
@@ -767,6 +778,8 @@ def _prevailing(marks: Counter[str]) -> str | None:
 def _parse_digits(body: str) -> tuple[str, ...]:
     if middle := _MIDDLE.fullmatch(body):
         return (join_decimal(_GROUPS.sub("", middle[1]), middle[3]),)
+    if myriads := _myriads(body):
+        return (str(sum(int(myriads[one].replace(",", "")) * times for one, times in _PARTS if myriads[one])),)
     if apart := _cents_apart(body):
         part = apart["part"].zfill(2) if apart["word"] else apart["part"] + (apart["fen"] or "0")
         return (join_decimal(_GROUPS.sub("", apart["whole"]), part[:2]),)
@@ -848,6 +861,21 @@ def _find_cents_apart(text: str, are_joined: Callable[[int], bool]) -> Iterator[
             yield start, end
 
 
+def _find_myriads(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
+    for found in _MYRIADS.finditer(text):
+        if _has_parts(found) and all(are_joined(found.start() + space.start()) for space in _SPACE.finditer(found[0])):
+            yield found.span()
+
+
+def _myriads(body: str) -> re.Match[str] | None:
+    found = _MYRIADS.match(body + "円") if _ALPHABETIC.search(body) else None
+    return found if found and found.end() == len(body) and _has_parts(found) else None
+
+
+def _has_parts(myriads: re.Match[str]) -> bool:
+    return sum(myriads[part] is not None for part, _ in _PARTS) > 1
+
+
 def _is_after_money(text: str, at: int, are_joined: Callable[[int], bool]) -> bool:
     is_money = _MONEY_BEFORE.search(text, max(0, at - 6), at) is not None
     return is_money and (text[at - 1] != "\n" or are_joined(at - 1))
@@ -875,6 +903,8 @@ def begins_fraction(text: str, at: int) -> bool:
 def _is_certainly_one(whole: str) -> bool:
     """Return whether digits with a space are never two numbers: `1 250,00`, `10 000`, `7 1/2`."""
     if _MIDDLE.fullmatch(whole):
+        return True
+    if _myriads(whole):
         return True
     if apart := _cents_apart(whole):
         return _has_cent_word(apart)
