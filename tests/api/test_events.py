@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import httpx
+import jwt
 import psycopg
 import pytest
 from answers import assert_problem, execute_as_owner, parse_events
@@ -230,6 +231,17 @@ async def test_stream_ends_when_its_token_expires(case):
         else:
             await anext(following)
         await following.aclose()
+
+
+async def test_token_that_expired_by_the_clock_of_this_machine_alone_follows_a_run(serve):
+    async with serve(Script([[text("Done.")]])) as server:
+        body = {"document_id": str(await server.upload_text())}
+        whole = parse_events((await server.http.post("/api/agent/extract", json=body, headers=SSE)).text)
+        key = (server.runtime.settings.home / "keys" / "tokens").read_bytes()
+        claims = {"iss": "fieldmark", "aud": "authenticated", "role": "authenticated"}
+        token = jwt.encode({**claims, "sub": str(server.scope.user_id), "exp": time.time() - 240}, key, "HS256")
+        async with server.client_with_token(token) as http:
+            assert parse_events((await http.get(f"/api/runs/{whole[0][1]['run_id']}/events")).text) == whole
 
 
 async def test_client_that_disconnects_during_a_query_returns_its_connection(case):

@@ -106,6 +106,9 @@ async def test_extractions_to_check_are_paged(serve, clone):
         changed = (await server.http.patch(f"/api/extractions/{sure}", json={"document_type": "invoice"})).json()
         since = changed["updated_at"]
         assert await listed_ids(server, "/api/extractions", changed_since=since) == [sure]
+        answered = await server.http.get("/api/extractions", params={"changed_since": since})
+        (now,) = sql(clone.owner_url, "select clock_timestamp() as now")
+        assert datetime.fromisoformat(since) < datetime.fromisoformat(answered.headers["x-database-time"]) < now["now"]
         async with server.client() as stranger:
             listed = await stranger.get("/api/extractions", params={"changed_since": since})
             assert listed.json()["items"] == []

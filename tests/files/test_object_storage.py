@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -92,6 +93,8 @@ async def test_a_signed_address_returns_one_original_and_nothing_else(bucket, fi
     async with httpx.AsyncClient(verify=False) as http:
         answer = await http.get(url)
         assert (answer.status_code, answer.content) == (200, CONTENT)
+    behind = await files.signed_url(PATH, timedelta(minutes=5))
+    assert behind is not None and "X-Amz-Expires=360" in behind
     put = next(headers for method, _, headers in bucket.requests if method == "PUT")
     assert put["content-disposition"] == "attachment" and put["content-type"] == "application/octet-stream"
     with pytest.raises(NotFound):

@@ -82,7 +82,8 @@ async def _enter(request: Request, caller: Person | KeyCaller, org_id: UUID | No
         scope, role, key = Scope(caller.id, caller.org_id, _deadline(caller.seconds_left)), caller.role, caller
     else:
         entered = await organisations.organisation_of_user(get_runtime(request).database, caller.user_id, org_id)
-        left = None if caller.expires_at is None else (caller.expires_at - datetime.now(UTC)).total_seconds()
+        until = caller.accepted_until
+        left = None if until is None else (until - datetime.now(UTC)).total_seconds()
         scope, role, key = Scope(caller.user_id, entered.org_id, _deadline(left)), entered.role, None
     structlog.contextvars.bind_contextvars(org_id=str(scope.org_id), user_id=str(scope.user_id))
     _check_rights(request, role, key)

@@ -26,7 +26,7 @@ def add_cors(app: FastAPI, origins: Sequence[str]) -> None:
             *("authorization", "content-type", "x-org-id", "idempotency-key", "if-match", "last-event-id"),
             *("range", "x-by-agent", "mcp-protocol-version", "mcp-method", "mcp-name"),
         ],
-        expose_headers=["content-disposition", "location", "retry-after", "x-box"],
+        expose_headers=["content-disposition", "location", "retry-after", "x-box", "x-database-time"],
     )
 
 

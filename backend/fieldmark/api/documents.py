@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -65,7 +65,7 @@ from fieldmark.services.document_list import KeyValues
 from fieldmark.services.fair_share import PAGE_RENDERING
 from fieldmark.services.page_images import with_margin
 from fieldmark.services.upload_targets import UploadTarget, find_target
-from fieldmark.stores import comments, documents, schema_changes
+from fieldmark.stores import clock, comments, documents, schema_changes
 from fieldmark.stores.comments import Comment, Discussion
 from fieldmark.stores.documents import DocumentListFilter, DocumentTable
 from fieldmark.stores.library import tags
@@ -830,7 +830,8 @@ async def download_document(
     requests a part of it."""
     async with runtime.database.as_user(scope) as conn:
         row = await documents.get(conn, document_id)
-    if redirect and (url := await runtime.files.signed_url(row.storage_path)) is not None:
+        clock_lag = await clock.lag(conn) if redirect else timedelta()
+    if redirect and (url := await runtime.files.signed_url(row.storage_path, clock_lag)) is not None:
         return RedirectResponse(url, headers={"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
     return StoredFileResponse(runtime.files, row.storage_path, row.filename, row.content_sha256 or str(row.id))
 

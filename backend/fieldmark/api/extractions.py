@@ -39,6 +39,7 @@ from fieldmark.services.evidence import INDEXES, unmapped
 from fieldmark.services.extractions import PERSON, FieldRemoval, FieldWrite, Write
 from fieldmark.services.field_answers import CandidateAnswer, find_answers
 from fieldmark.services.missing_rows import MissingRow, find_missing_rows
+from fieldmark.stores import clock
 from fieldmark.stores import extractions as stored
 from fieldmark.stores.extractions import ExtractionFilter
 from fieldmark.stores.paging import ListPage, NumberedListPage
@@ -419,6 +420,7 @@ TheChange = Annotated[ExtractionChange, Depends()]
 
 @router.get("")
 async def list_extractions(
+    response: Response,
     scope: TheScope,
     runtime: TheRuntime,
     document_id: Annotated[UUID | None, Query(description="Only extractions of this document.")] = None,
@@ -440,7 +442,11 @@ async def list_extractions(
     since: Since = None,
     until: Until = None,
     changed_since: Annotated[
-        AwareDatetime | None, Query(description="Only extractions that were changed at or after this time.")
+        AwareDatetime | None,
+        Query(
+            description="Only extractions that were changed at or after this time. The response's header "
+            "`X-Database-Time` has the time by the clock that counts."
+        ),
     ] = None,
     limit: Limit = 50,
     before: Before = None,
@@ -450,6 +456,8 @@ async def list_extractions(
         document_id, status, document_type, to_check, filename, since, until, schema_id, prompt_id, changed_since
     )
     async with runtime.database.as_user(scope) as conn:
+        if changed_since is not None:
+            response.headers["X-Database-Time"] = (await clock.now(conn)).isoformat()
         page = await stored.list_extractions(conn, scope.org_id, limit=limit, before=before, filters=filters)
     return ListPage(items=[ExtractionSummary.model_validate(asdict(row)) for row in page.items], next=page.next)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -43,9 +44,9 @@ class Files(Protocol):
         """Remove the original if it exists."""
         ...
 
-    async def signed_url(self, path: str) -> str | None:
+    async def signed_url(self, path: str, clock_lag: timedelta = timedelta()) -> str | None:
         """Return an address from which anyone can download the original for a minute, or None if this store has none.
-        Raise `NotFound`."""
+        `clock_lag`: by how much this machine's clock is behind. Raise `NotFound`."""
         ...
 
 

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +69,7 @@ class LocalFiles:
         """Remove the original if it exists, and its folder if that is empty then."""
         await asyncio.to_thread(self._remove, parse_stored_path(path))
 
-    async def signed_url(self, path: str) -> None:
+    async def signed_url(self, path: str, clock_lag: timedelta = timedelta()) -> None:
         """Return None: a folder has no addresses."""
 
     def _put(self, where: StoredPath, source: Path) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 _SIGNED_FOR: Final = timedelta(seconds=60)
+_MAX_LAG: Final = timedelta(minutes=15)  # with more, storage refuses every request
 # (Plain HTTP only if the operator's endpoint is http://…, such as one beside the service.)
 _CLIENT: Final[ClientConfig] = {
     "connect_timeout": timedelta(seconds=5),
@@ -86,12 +87,13 @@ class ObjectStorageFiles:
         with _raising_unavailable(), suppress(FileNotFoundError):
             await obstore.delete_async(self._store, where)
 
-    async def signed_url(self, path: str) -> str | None:
+    async def signed_url(self, path: str, clock_lag: timedelta = timedelta()) -> str | None:
         """Return an address from which anyone can download the original for a minute. Raise `NotFound`."""
         if await self.size(path) is None:
             raise NotFound(_MISSING)
+        valid_for = _SIGNED_FOR + min(clock_lag, _MAX_LAG)  # from this machine's time on
         with _raising_unavailable():
-            return await obstore.sign_async(self._store, "GET", str(parse_stored_path(path)), _SIGNED_FOR)
+            return await obstore.sign_async(self._store, "GET", str(parse_stored_path(path)), valid_for)
 
     async def _download(self, where: StoredPath, target: Path) -> None:
         with _raising_unavailable():

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -80,7 +81,7 @@ class SupabaseFiles:
         async with self._storage() as storage:
             await storage.from_(self._bucket).remove([str(where)])
 
-    async def signed_url(self, path: str) -> None:
+    async def signed_url(self, path: str, clock_lag: timedelta = timedelta()) -> None:
         """Return None: people download through the service, which checks their rights at each request."""
 
     async def _download(self, where: StoredPath, target: Path) -> None:

@@ -27,7 +27,9 @@ _AUDIENCE = "authenticated"
 _ROLE = "authenticated"
 _REQUIRED_CLAIMS = ["exp", "sub", "aud", "iss"]
 _MAX_TOKEN = 8192
-_LEEWAY_S = 10
+_LEEWAY = timedelta(minutes=5)
+"""By how much the clocks of the machines that issue and check a token may differ."""
+
 _MAX_EXPIRY = 32_503_680_000
 """The year 3000. A token that expires later is treated as expiring then."""
 
@@ -56,11 +58,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A signed-in user, with the email address and expiry of their token."""
+    """A signed-in user, with the email address of their token, and until when the token is accepted."""
 
     user_id: UUID
     email: str | None = None
-    expires_at: datetime | None = None
+    accepted_until: datetime | None = None
 
 
 class Tokens(Protocol):
@@ -244,8 +246,8 @@ def _verify(
             algorithms=[algorithm],
             audience=_AUDIENCE,
             issuer=issuer,
-            leeway=_LEEWAY_S,
-            # The issuer's clock may be minutes ahead. `iat` is not a limit of a token's validity; `nbf` and `exp` are.
+            leeway=_LEEWAY,
+            # `iat` is not a limit of a token's validity; `nbf` and `exp` are.
             options={"require": _REQUIRED_CLAIMS, "verify_iat": False},
         )
     except (jwt.InvalidSignatureError, jwt.InvalidAlgorithmError):
@@ -261,7 +263,7 @@ def _person(claims: dict[str, Any]) -> Person:
     subject = claims["sub"]
     email = claims.get("email")
     try:
-        until = datetime.fromtimestamp(min(claims["exp"], _MAX_EXPIRY), UTC)
+        until = datetime.fromtimestamp(min(claims["exp"], _MAX_EXPIRY), UTC) + _LEEWAY
         return Person(UUID(subject), email if isinstance(email, str) and email else None, until)
     except (ValueError, AttributeError, TypeError):
         raise Unauthenticated("The token does not name a user by a UUID.") from None

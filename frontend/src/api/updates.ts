@@ -21,8 +21,8 @@ export function followUpdates(queries: QueryClient): void {
     const query = { changed_since: from, limit: since === null ? 1 : 200 };
     const { data, response } = await client.GET('/api/extractions', { params: { query } });
     const isFirst = since === null;
-    const now = Date.parse(response.headers.get('Date') ?? ''); // a proxy may remove it
-    since = (Number.isNaN(now) ? Date.now() : now) - OVERLAP_MS;
+    const now = response.headers.get('X-Database-Time'); // other clocks may be minutes off
+    if (now !== null) since = Date.parse(now) - OVERLAP_MS;
     const listed = isFirst ? [] : (data?.items ?? []);
     const fresh = listed.filter((one) => {
       const known = queries.getQueryData<{ updated_at: string }>(['extraction', one.id]);
