@@ -6518,8 +6518,10 @@ select private.protect_table('public.webhooks');
 grant select (id, org_id, created_by, created_at, url, types, run_id, previous_secret_until, is_enabled, disabled_reason,
   failing_since), insert (id, org_id, url, types, run_id, secret), update (url, types, secret, is_enabled)
   on public.webhooks to authenticated;
-create policy "owners see where changes are sent" on public.webhooks for select to authenticated
-  using (org_id in (select private.my_owned_org_ids()));
+create policy "owners see where changes are sent, and who started a run its callback" on public.webhooks
+  for select to authenticated using (
+    org_id in (select private.my_owned_org_ids())
+    or (run_id is not null and created_by = (select auth.uid()) and org_id in (select private.my_org_ids())));
 create policy "owners send changes, and who starts a run those of the run" on public.webhooks for insert to authenticated
   with check (
     created_by = (select auth.uid()) and (
@@ -6600,10 +6602,11 @@ create index webhook_deliveries_webhook_id on public.webhook_deliveries (webhook
 create index webhook_deliveries_change_id on public.webhook_deliveries (change_id, org_id);
 select private.protect_table('public.webhook_deliveries');
 grant select, update (status, attempts, due_at) on public.webhook_deliveries to authenticated;
-create policy "owners see what was sent" on public.webhook_deliveries for select to authenticated
-  using (org_id in (select private.my_owned_org_ids()));
-create policy "owners send it again" on public.webhook_deliveries for update to authenticated
-  using (org_id in (select private.my_owned_org_ids())) with check (status = 'pending');
+create policy "who sees a webhook sees what was sent" on public.webhook_deliveries for select to authenticated
+  using (exists (select from public.webhooks as w where w.id = webhook_id));
+create policy "who sees a webhook sends it again" on public.webhook_deliveries for update to authenticated
+  using (org_id in (select private.my_writable_org_ids()) and exists (select from public.webhooks as w where w.id = webhook_id))
+  with check (status = 'pending');
 
 -- Leases deliveries that are due: at most 4 of a webhook and 8 of an organisation, so that slow receivers do not delay
 -- those of others, and none of these organisations. One that is not reported within the lease is sent again, with the same id.

@@ -479,6 +479,30 @@ async def test_a_callback_gets_the_changes_of_its_run_only(serve, receiver, is_u
         assert (await server.http.get("/api/webhooks")).json()["items"] == []
 
 
+async def test_only_owners_and_who_started_the_run_see_what_its_callback_got_and_send_it_again(serve, receiver):
+    async with serve(**LOOPBACK) as server:
+        org = await create_org(server.http)
+        async with new_member(server, org, "member") as (member, _), new_member(server, org, "member") as (other, _):
+            document = (await member.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})).json()
+            callback = {"url": receiver.url, "secret": "whsec_" + "A" * 44}
+            body = {"document_id": document["id"], "callback": callback, "wait": False}
+            run = (await member.post("/api/agent/extract", json=body)).json()["run_id"]
+            log = f"/api/runs/{run}/deliveries"
+
+            async def delivered() -> dict[str, Any] | None:
+                sent = (await member.get(log, params={"status": "delivered"})).json()["items"]
+                return next((one for one in sent if one["type"] == "run.completed"), None)
+
+            done = await until(delivered)
+            assert done["attempts"] == 1 and done["http_status"] == 204
+            assert (await member.post(f"{log}/{done['id']}")).status_code == 202
+            await until(lambda: [one["id"] for one in receiver.events()].count(done["change_id"]) == 2)
+            assert (await other.get(log)).json()["items"] == []
+            assert_problem(await other.post(f"{log}/{done['id']}"), 404)
+        server.http.headers["x-org-id"] = org
+        assert done["id"] in [one["id"] for one in (await server.http.get(log)).json()["items"]]
+
+
 async def test_a_callback_inside_the_network_is_refused(serve, receiver):
     async with serve() as server:
         callback = {"url": receiver.url, "secret": "whsec_" + "A" * 44}

@@ -86,6 +86,7 @@ ROUTES_WITH_ID = [
     ("PATCH", "/api/tags/{tag}", {"name": "open"}),
     ("GET", "/api/runs/{run}", None),
     ("GET", "/api/runs/{run}/events", None),
+    ("GET", "/api/runs/{run}/deliveries", None),
     ("GET", "/api/runs/{run}/result", None),
     ("POST", "/api/agent/extract", {"document_id": "{document}"}),
     ("POST", "/api/agent/auto_create", {"document_id": "{document}"}),
@@ -102,15 +103,16 @@ ROUTES_WITH_ID = [
     ("DELETE", "/api/extractions/{extraction}", None),
     ("DELETE", "/api/documents/{document}", None),
 ]
-# Tested in acceptance/test_approval.py, test_discussions.py, test_extractions.py, test_tables.py, test_passwords.py,
-# test_merged_schemas.py, test_retry.py, services/test_auto_creations.py, acceptance/test_changed_schema.py: they need
-# an object in a certain state.
+# Tested in acceptance/test_approval.py, test_changes.py, test_discussions.py, test_extractions.py, test_tables.py,
+# test_passwords.py, test_merged_schemas.py, test_retry.py, services/test_auto_creations.py,
+# acceptance/test_changed_schema.py: they need an object in a certain state.
 TESTED_ELSEWHERE = {
     ("POST", "/api/tables/{}/views"),
     ("PATCH", "/api/tables/{}/views/{}"),
     ("DELETE", "/api/tables/{}/views/{}"),
     ("POST", "/api/agent/approve"),
     ("GET", "/api/runs/{}/proposed"),
+    ("POST", "/api/runs/{}/deliveries/{}"),
     ("POST", "/api/extractions/{}/proposals"),
     ("POST", "/api/documents/{}/read"),
     ("DELETE", "/api/documents/{}/comments/{}"),

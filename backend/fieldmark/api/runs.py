@@ -15,12 +15,14 @@ from fieldmark.api.extractions import Evidence
 from fieldmark.api.routing import Routes
 from fieldmark.api.shared_types import STORABLE, Before, Filename, Limit, Since, Until, json_response
 from fieldmark.api.streams import STREAM, Deltas, event_stream, parse_last_event_id
+from fieldmark.api.webhooks import StatusOfDelivery
 from fieldmark.domain.statuses import RunStatus
 from fieldmark.errors import BadRequest, EventsExpired
 from fieldmark.runs.lifecycle import decisions, launch
 from fieldmark.runs.lifecycle.views import Run, to_run, to_runs
-from fieldmark.stores import runs
+from fieldmark.stores import runs, webhooks
 from fieldmark.stores.paging import ListPage
+from fieldmark.stores.webhooks import Delivery
 
 router = Routes(prefix="/api/runs", tags=["runs"])
 
@@ -98,6 +100,22 @@ async def get_proposed_fields(run_id: UUID, scope: TheScope, runtime: TheRuntime
     return await json_response(
         ProposedFields.model_construct, confidence_scores=shown.confidences, evidence=shown.evidence
     )
+
+
+@router.get("/{run_id}/deliveries")
+async def list_run_deliveries(
+    run_id: UUID, conn: Conn, status: StatusOfDelivery = None, limit: Limit = 50, before: Before = None
+) -> ListPage[Delivery]:
+    """List what was and is sent to the run's `callback`, newest first. Only who started the run and owners see it."""
+    await runs.get(conn, run_id)
+    webhook_id = await webhooks.callback_of(conn, run_id)
+    return await webhooks.list_deliveries(conn, webhook_id, status=status, limit=limit, before=before)
+
+
+@router.post("/{run_id}/deliveries/{delivery_id}", status_code=202)
+async def send_run_delivery_again(run_id: UUID, delivery_id: UUID, conn: Conn) -> None:
+    """Send a change to the run's `callback` again now, with the same id."""
+    await webhooks.send_again(conn, await webhooks.callback_of(conn, run_id), delivery_id)
 
 
 @router.delete("/{run_id}", status_code=204)

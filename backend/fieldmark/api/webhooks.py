@@ -37,6 +37,9 @@ Types = Annotated[
 ]
 
 
+StatusOfDelivery = Annotated[DeliveryStatus | None, Query(description="Only deliveries of this status.")]
+
+
 class NewCallback(RequestBody):
     """Where the changes of one run are sent."""
 
@@ -133,7 +136,7 @@ async def send_test(webhook_id: UUID, conn: Conn) -> TestEvent:
 async def list_deliveries(
     webhook_id: UUID,
     conn: Conn,
-    status: Annotated[DeliveryStatus | None, Query(description="Only deliveries of this status.")] = None,
+    status: StatusOfDelivery = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ListPage[Delivery]:

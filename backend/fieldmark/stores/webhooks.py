@@ -122,6 +122,11 @@ async def add_callback(conn: Connection, org_id: UUID, run_id: UUID, callback: C
     )
 
 
+async def callback_of(conn: Connection, run_id: UUID) -> UUID | None:
+    """Return the webhook that gets only the changes of a run, or None."""
+    return await value_of(conn, "select id from public.webhooks where run_id = %s limit 1", (run_id,))
+
+
 async def list_webhooks(conn: Connection, org_id: UUID) -> list[Webhook]:
     """Return the webhooks of an organisation, newest first, without callbacks of requests."""
     query = f"""
@@ -175,9 +180,9 @@ async def test(conn: Connection, webhook_id: UUID) -> UUID:
 
 
 async def list_deliveries(
-    conn: Connection, webhook_id: UUID, *, status: DeliveryStatus | None, limit: int, before: str | None
+    conn: Connection, webhook_id: UUID | None, *, status: DeliveryStatus | None, limit: int, before: str | None
 ) -> ListPage[Delivery]:
-    """Return a page of the deliveries of a webhook, newest first."""
+    """Return a page of the deliveries of a webhook, newest first. None: nothing was sent."""
     request = PageRequest("deliveries", limit, before)
     where = ["d.webhook_id = %(webhook)s", *request.conditions("d.created_at, d.id")]
     if status is not None:
@@ -192,13 +197,13 @@ async def list_deliveries(
     return request.page(await fetch_all(conn, Delivery, query.encode(), parameters))
 
 
-async def send_again(conn: Connection, webhook_id: UUID, delivery_id: UUID) -> None:
+async def send_again(conn: Connection, webhook_id: UUID | None, delivery_id: UUID) -> None:
     """Make a delivery due, with all its attempts before it. Raise NotFound."""
     query = """
         update public.webhook_deliveries set status = 'pending', attempts = 0, due_at = now()
         where webhook_id = %s and id = %s"""
     if not (await conn.execute(query, (webhook_id, delivery_id))).rowcount:
-        raise NotFound("The webhook has no such delivery.")
+        raise NotFound("There is no such delivery.")
 
 
 async def lease_due(conn: Connection, limit: int, busy: Sequence[UUID], lease: timedelta) -> list[DueDelivery]:
