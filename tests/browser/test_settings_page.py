@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from uuid import uuid4
 
 import psycopg
@@ -36,8 +38,9 @@ async def test_member_is_invited_and_removed(serve, browsing):
             await group.get_by_role("checkbox", checked=is_asked, disabled=False).first.wait_for()
         await page.get_by_role("link", name="Members", exact=True).click()
         # Styles of a component override the general button style, whichever page was open before.
-        make = page.get_by_role("button", name=label("settings.invitations.create"))
-        assert await make.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
+        invite = page.get_by_role("button", name=label("settings.invitations.invite"))
+        assert await invite.evaluate("one => getComputedStyle(one).color") == "rgb(255, 255, 255)"
+        await invite.click()
         await page.get_by_role("button", name=label("settings.invitations.create")).click()
         link = await page.get_by_label(label("settings.invitations.link")).input_value()
         assert link.startswith(f"{server.base_url}/invitation#fmi_")
@@ -78,7 +81,8 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.get_by_text(label("ask.viewer")).wait_for()
         await other.page.get_by_label("Your question").fill("total")  # to find passages
         assert await other.page.get_by_role("button", name=label("ask.send"), exact=True).is_disabled()
-        await row.get_by_role("button", name="Remove").click()
+        await row.get_by_role("button", name=re.compile("^Actions for")).click()
+        await page.get_by_role("menuitem", name=label("settings.members.remove")).click()
         await page.get_by_role("dialog").get_by_role("button", name="Remove").click()
         await row.wait_for(state="detached")
         # A removed member is informed and switched to their own organisation.
@@ -96,10 +100,12 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
     async with serve() as server, browsing(server, viewport={"width": 360, "height": 740}) as window:
         page = window.page
         await window.open("/keys")
-        await page.get_by_role("region", name="API keys").get_by_label("Name").fill("nightly import")
+        await page.get_by_role("button", name=label("settings.keys.create")).click()
+        form = page.get_by_role("dialog", name=label("settings.keys.create"))
+        await form.get_by_label("Name").fill("nightly import")
         await page.get_by_role("combobox", name=label("settings.keys.purpose")).click()
         await page.get_by_role("option", name=label("settings.keys.purposes.read")).click()
-        await page.get_by_role("button", name=label("settings.keys.create")).click()
+        await form.get_by_role("button", name=label("settings.keys.create")).click()
         shown = page.get_by_label("API key", exact=True)
         key = {"Authorization": f"Bearer {await shown.input_value()}"}
         await playwright.expect(page.get_by_text(f"curl {server.base_url}/api/documents")).to_have_count(1)
@@ -111,7 +117,12 @@ async def test_api_key_is_shown_once_and_revoked(serve, browsing):
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.get_by_role("button", name="Done").click()
         await playwright.expect(shown).to_have_count(0)
-        await page.get_by_role("button", name="Revoke").click()
+        # When it expires is visible.
+        (made,) = (await server.get("keys"))["items"]
+        day = datetime.fromisoformat(made["expires_at"]).strftime("%-d %b")
+        await page.get_by_text(label("settings.keys.expiresOn", day=day)).filter(visible=True).wait_for()
+        await page.get_by_role("button", name="Actions for nightly import").click()
+        await page.get_by_role("menuitem", name=label("settings.keys.revoke")).click()
         assert (await server.http.get("/api/documents", headers=key)).status_code == 200
         await page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
         await page.get_by_text("revoked just now").filter(visible=True).wait_for()
@@ -123,11 +134,13 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         page = window.page
         await window.open("/settings?part=webhooks")
         section = page.get_by_role("region", name=label("settings.sections.webhooks")).first
-        await section.get_by_label(label("settings.webhooks.url")).fill("http://127.0.0.1:9/changes")
         await section.get_by_role("button", name=label("settings.webhooks.create")).click()
-        secret = section.get_by_label(label("settings.webhooks.secret"), exact=True)
+        form = page.get_by_role("dialog")
+        await form.get_by_label(label("settings.webhooks.url")).fill("http://127.0.0.1:9/changes")
+        await form.get_by_role("button", name=label("settings.webhooks.create")).click()
+        secret = form.get_by_label(label("settings.webhooks.secret"), exact=True)
         assert (await secret.input_value()).startswith("whsec_")
-        await section.get_by_role("button", name="Done").click()
+        await form.get_by_role("button", name="Done").click()
         await secret.wait_for(state="detached")
 
         async def choose(action: str) -> None:

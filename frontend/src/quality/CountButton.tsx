@@ -21,7 +21,7 @@ export function CountButton({ show, count, column, children }: Props) {
   return (
     <button
       type="button"
-      className="text-link hover:underline"
+      className="text-left text-link hover:underline"
       aria-label={
         column === undefined
           ? t('quality.showValues', { count, kind })

@@ -133,16 +133,13 @@ function Figures({ schemaId, period, data }: FiguresProps) {
   ];
   const cost = useQuery(overviewQuery(period)).data?.cost.by_table.find((one) => one.schema_id === schemaId)?.share;
   return (
-    <dl className="grid grid-cols-2 gap-4 sm:grid-cols-[repeat(auto-fit,minmax(8rem,1fr))]">
+    <dl className="grid grid-cols-2 gap-4 sm:auto-cols-auto sm:grid-flow-col sm:grid-cols-none">
       {cost !== undefined && cost.cost_usd > 0 && (
         <div>
           <dt className="text-xs text-muted-foreground">{t('home.cost')}</dt>
           <dd className="text-3xl font-semibold">{formatCost(cost.cost_usd)}</dd>
           <dd className="text-xs text-muted-foreground">
-            {t('quality.costHint', {
-              documents: t('common.documents', { count: cost.documents_read }),
-              each: formatCents(cost.cost_usd / Math.max(cost.documents_read, 1)),
-            })}
+            {t('quality.costHint', { each: formatCents(cost.cost_usd / Math.max(cost.documents_read, 1)) })}
           </dd>
         </div>
       )}

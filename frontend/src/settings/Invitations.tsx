@@ -1,6 +1,7 @@
 /** Invitations: create a link per person, see their status, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
+import { Ban, Plus } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
@@ -9,7 +10,10 @@ import { Form } from '../components/ui/Form';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { Confirm } from '../components/ui/Confirm';
+import { Card } from '../components/ui/Card';
+import { cn } from '../components/ui/cn';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { RowMenu } from './RowMenu';
 import { roleOptions } from './Members';
 import { SettingsTable } from './SettingsTable';
 import { OneTimeSecret } from './OneTimeSecret';
@@ -22,6 +26,7 @@ import { useChange } from '../shared/useChange';
 
 export function Invitations({ organisation }: { organisation: Organisation }) {
   const invitations = useQuery(invitationsQuery(organisation.id));
+  const [isOpen, setOpen] = useState(false);
   const [email, setEmail] = useState('');
   const [role, setRole] = useState<MembershipRole>('member');
   const [link, setLink] = useState<string | null>(null);
@@ -38,27 +43,38 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
       path: { ...path, invitation_id: invitationId },
     }),
   );
+  const close = () => {
+    setOpen(false);
+    setLink(null);
+  };
   return (
-    <>
-      <Form className="flex flex-wrap items-end gap-3" onSubmit={() => invite.mutate()}>
-        <Field label={t('settings.invitations.email')} className="min-w-60 flex-1">
-          <Input type="email" value={email} maxLength={320} onValueChange={setEmail} />
-        </Field>
-        <Field label={t('settings.invitations.role')} className="w-48">
-          <Select value={role} options={roleOptions()} onChange={setRole} />
-        </Field>
-        <Button kind="main" size="md" type="submit" disabled={invite.isPending}>
-          {t('settings.invitations.create')}
+    <Card
+      title={t('settings.sections.invitations')}
+      actions={
+        <Button kind="main" icon={Plus} onClick={() => setOpen(true)}>
+          {t('settings.invitations.invite')}
         </Button>
-      </Form>
-      {link !== null && (
-        <OneTimeSecret
-          hint={t('settings.invitations.created')}
-          label={t('settings.invitations.link')}
-          secret={link}
-          onDone={() => setLink(null)}
-        />
-      )}
+      }>
+      <Dialog title={t('settings.invitations.invite')} open={isOpen} onClose={close} keepsOpen={link !== null}>
+        {link === null ? (
+          <Form className="grid gap-3" onSubmit={() => invite.mutate()}>
+            <Field label={t('settings.invitations.email')}>
+              <Input type="email" value={email} maxLength={320} onValueChange={setEmail} />
+            </Field>
+            <Field label={t('settings.invitations.role')}>
+              <Select value={role} options={roleOptions()} onChange={setRole} />
+            </Field>
+            <DialogActions label={t('settings.invitations.create')} disabled={invite.isPending} onClose={close} />
+          </Form>
+        ) : (
+          <OneTimeSecret
+            hint={t('settings.invitations.created')}
+            label={t('settings.invitations.link')}
+            secret={link}
+            onDone={close}
+          />
+        )}
+      </Dialog>
       <SettingsTable
         label={t('settings.sections.invitations')}
         list={invitations}
@@ -70,7 +86,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           </>
         }
         row={(one) => (
-          <Tr key={one.id}>
+          <Tr key={one.id} className={cn(!isPending(one) && 'text-muted-foreground')}>
             <Td className="w-full max-w-0 py-1.5">
               <p className="truncate">
                 {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
@@ -85,8 +101,10 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
             </Td>
             <Td className="text-right">
               {isPending(one) && (
-                <Confirm
-                  label={t('settings.invitations.revoke')}
+                <RowMenu
+                  name={one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
+                  icon={Ban}
+                  action={t('settings.invitations.revoke')}
                   question={t('settings.invitations.revokeQuestion')}
                   onConfirm={() => revoke.mutate(one.id)}
                 />
@@ -95,7 +113,7 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
           </Tr>
         )}
       />
-    </>
+    </Card>
   );
 }
 

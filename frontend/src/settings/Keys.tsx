@@ -1,17 +1,20 @@
 /** API keys: create one for a purpose, with a ready command; see their last use, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
+import { Ban, Plus } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
-import { formatAge, visibleText } from '../shared/format';
+import { DAY_MS, formatAge, formatDay, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { Confirm } from '../components/ui/Confirm';
-import { SettingsTable } from './SettingsTable';
+import { cn } from '../components/ui/cn';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { RowMenu } from './RowMenu';
+import { ListHead, SettingsTable } from './SettingsTable';
 import { OneTimeSecret } from './OneTimeSecret';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Field } from '../components/ui/Field';
@@ -46,27 +49,51 @@ const PURPOSES = {
   full: SCOPES,
   custom: null,
 } as const satisfies Record<string, readonly Permission[] | null>;
+type KeyPage = { items: Key[]; next?: string | null };
 type Purpose = keyof typeof PURPOSES;
 const EXPIRIES = ['30', '90', '365', 'never'] as const;
 
 export function Keys({ organisation }: { organisation: Organisation }) {
-  const keys = useQuery(keysQuery(organisation.id));
+  // Keys that can no longer be used are last.
+  const select = ({ items, ...page }: KeyPage) => ({
+    ...page,
+    items: items.toSorted((a, b) => +isUsable(b) - +isUsable(a)),
+  });
+  const keys = useQuery({ ...keysQuery(organisation.id), select });
+  const [isAdding, setAdding] = useState(false);
   const [made, setMade] = useState<{ key: string; canSend: boolean } | null>(null);
   const touches = ['organisation', organisation.id, 'keys'] as const;
   const revoke = useChange([touches], (keyId: string) => api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }));
+  const close = () => {
+    setAdding(false);
+    setMade(null);
+  };
   return (
     <>
-      {made === null ? (
-        organisation.role !== 'viewer' && <NewKey touches={touches} onMade={setMade} />
-      ) : (
-        <OneTimeSecret
-          hint={t('settings.keys.created')}
-          label={t('settings.keys.key')}
-          secret={made.key}
-          example={exampleOf(made)}
-          onDone={() => setMade(null)}
-        />
-      )}
+      <ListHead hint={t('settings.keys.hint')}>
+        {organisation.role !== 'viewer' && (
+          <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
+            {t('settings.keys.create')}
+          </Button>
+        )}
+      </ListHead>
+      <Dialog
+        title={t('settings.keys.create')}
+        open={isAdding || made !== null}
+        onClose={close}
+        keepsOpen={made !== null}>
+        {made === null ? (
+          <NewKey touches={touches} onMade={setMade} onClose={close} />
+        ) : (
+          <OneTimeSecret
+            hint={t('settings.keys.created')}
+            label={t('settings.keys.key')}
+            secret={made.key}
+            example={exampleOf(made)}
+            onDone={close}
+          />
+        )}
+      </Dialog>
       <SettingsTable
         label={t('settings.sections.keys')}
         list={keys}
@@ -76,27 +103,36 @@ export function Keys({ organisation }: { organisation: Organisation }) {
             <Th>{t('settings.keys.name')}</Th>
             <Th className="max-sm:hidden">{t('settings.keys.permissions')}</Th>
             <Th className="max-sm:hidden">{t('settings.keys.lastUsed')}</Th>
+            <Th className="max-sm:hidden">{t('settings.keys.expires')}</Th>
           </>
         }
         row={(one) => (
-          <Tr key={one.id}>
+          <Tr key={one.id} className={cn(!isUsable(one) && 'text-muted-foreground')}>
             <Td className="w-full max-w-0 py-1.5">
-              <p className="truncate font-medium">{visibleText(one.name)}</p>
-              <p className="text-xs text-muted-foreground">
-                <code>{one.prefix}…</code>
-                <span className="sm:hidden"> · {permissionsText(one)}</span>
-                <span className="sm:hidden"> · {statusText(one)}</span>
+              <p className="flex items-baseline gap-2">
+                <span className="truncate font-medium">{visibleText(one.name)}</span>
+                <code className="text-xs text-muted-foreground">{one.prefix}…</code>
+              </p>
+              <p className="text-xs text-muted-foreground sm:hidden">
+                {[permissionsText(one), usedText(one), endText(one)].join(' · ')}
               </p>
             </Td>
             <Td className="max-w-60 truncate max-sm:hidden" title={one.scopes.join(', ')}>
               {permissionsText(one)}
             </Td>
-            <Td className="whitespace-nowrap max-sm:hidden">{statusText(one)}</Td>
+            <Td className="whitespace-nowrap max-sm:hidden">{usedText(one)}</Td>
+            <Td
+              className={cn('whitespace-nowrap max-sm:hidden', endsSoon(one) && 'font-medium text-need')}
+              title={one.expires_at === null ? undefined : formatTime(one.expires_at)}>
+              {endText(one)}
+            </Td>
             <Td className="text-right">
               {one.revoked_at === null && (
-                <Confirm
-                  label={t('settings.keys.revoke')}
-                  question={t('settings.keys.revokeQuestion', { name: visibleText(one.name) })}
+                <RowMenu
+                  name={visibleText(one.name)}
+                  icon={Ban}
+                  action={t('settings.keys.revoke')}
+                  question={t('settings.keys.revokeQuestion')}
                   onConfirm={() => revoke.mutate(one.id)}
                 />
               )}
@@ -111,9 +147,10 @@ export function Keys({ organisation }: { organisation: Organisation }) {
 interface NewKeyProps {
   touches: QueryKey;
   onMade: (made: { key: string; canSend: boolean }) => void;
+  onClose: () => void;
 }
 
-function NewKey({ touches, onMade }: NewKeyProps) {
+function NewKey({ touches, onMade, onClose }: NewKeyProps) {
   const [name, setName] = useState('');
   const [expiry, setExpiry] = useState<(typeof EXPIRIES)[number]>('90');
   const [purpose, setPurpose] = useState<Purpose>('send');
@@ -127,42 +164,21 @@ function NewKey({ touches, onMade }: NewKeyProps) {
   });
   return (
     <Form className="grid gap-4" onSubmit={() => create.mutate()}>
-      <div className="flex flex-wrap items-end gap-3">
-        <Field label={t('settings.keys.name')} className="min-w-48 flex-1">
-          <Input
-            value={name}
-            maxLength={200}
-            placeholder={t('settings.keys.namePlaceholder')}
-            onValueChange={setName}
-          />
-        </Field>
-        <Field label={t('settings.keys.purpose')} className="w-56">
-          <Select
-            value={purpose}
-            options={(Object.keys(PURPOSES) as Purpose[]).map((value) => ({
-              value,
-              label: t(`settings.keys.purposes.${value}`),
-            }))}
-            onChange={setPurpose}
-          />
-        </Field>
-        <Field label={t('settings.keys.expiresIn')} className="w-32">
-          <Select
-            value={expiry}
-            options={EXPIRIES.map((value) => ({ value, label: expiryText(value) }))}
-            onChange={setExpiry}
-          />
-        </Field>
-        <Button
-          kind="main"
-          size="md"
-          type="submit"
-          disabled={create.isPending || name.trim() === '' || scopes.length === 0}>
-          {t('settings.keys.create')}
-        </Button>
-      </div>
+      <Field label={t('settings.keys.name')}>
+        <Input value={name} maxLength={200} placeholder={t('settings.keys.namePlaceholder')} onValueChange={setName} />
+      </Field>
+      <Field label={t('settings.keys.purpose')}>
+        <Select
+          value={purpose}
+          options={(Object.keys(PURPOSES) as Purpose[]).map((value) => ({
+            value,
+            label: t(`settings.keys.purposes.${value}`),
+          }))}
+          onChange={setPurpose}
+        />
+      </Field>
       {purpose === 'custom' && (
-        <fieldset className="grid gap-x-4 sm:grid-cols-3">
+        <fieldset className="grid gap-x-4 sm:grid-cols-2">
           <legend className="mb-1 text-xs text-muted-foreground">{t('settings.keys.permissions')}</legend>
           {SCOPES.map((one) => (
             <Checkbox
@@ -174,6 +190,18 @@ function NewKey({ touches, onMade }: NewKeyProps) {
           ))}
         </fieldset>
       )}
+      <Field label={t('settings.keys.expiresIn')}>
+        <Select
+          value={expiry}
+          options={EXPIRIES.map((value) => ({ value, label: expiryText(value) }))}
+          onChange={setExpiry}
+        />
+      </Field>
+      <DialogActions
+        label={t('settings.keys.create')}
+        disabled={create.isPending || name.trim() === '' || scopes.length === 0}
+        onClose={onClose}
+      />
     </Form>
   );
 }
@@ -197,8 +225,24 @@ function permissionsText({ scopes }: Key): string {
   return purpose === undefined ? scopes.join(', ') : t(`settings.keys.purposes.${purpose}`);
 }
 
-function statusText(one: Key): string {
+function isUsable({ revoked_at: revoked, expires_at: expires }: Key): boolean {
+  return revoked === null && (expires === null || Date.parse(expires) > Date.now());
+}
+
+function usedText({ last_used_at: at }: Key): string {
+  return at === null ? t('settings.keys.neverUsed') : formatAge(at);
+}
+
+/** Within two weeks. */
+function endsSoon(one: Key): boolean {
+  return isUsable(one) && one.expires_at !== null && Date.parse(one.expires_at) < Date.now() + 14 * DAY_MS;
+}
+
+/** When a key ends or ended, with the year where the day could be of two. */
+function endText(one: Key): string {
   if (one.revoked_at !== null) return t('settings.keys.revoked', { age: formatAge(one.revoked_at) });
-  if (one.expires_at !== null && Date.parse(one.expires_at) <= Date.now()) return t('settings.keys.expired');
-  return one.last_used_at === null ? t('settings.keys.neverUsed') : formatAge(one.last_used_at);
+  if (one.expires_at === null) return t('settings.keys.noEnd');
+  if (!isUsable(one)) return t('settings.keys.expired', { age: formatAge(one.expires_at) });
+  const isNear = Date.parse(one.expires_at) < Date.now() + 180 * DAY_MS;
+  return t('settings.keys.expiresOn', { day: (isNear ? formatShortDay : formatDay)(one.expires_at) });
 }

@@ -1,20 +1,20 @@
 /** The members of an organisation and their roles. */
 
 import { useQuery } from '@tanstack/react-query';
+import { LogOut, UserMinus } from 'lucide-react';
 import { api } from '../api/client';
 import type { MembershipRole, Organisation } from '../api/types';
 import { meQuery } from '../session/config';
-import { membersQuery, usePersonName } from '../session/people';
+import { membersQuery, useFullName } from '../session/people';
 import { session } from '../session/session';
-import { formatAge, visibleText } from '../shared/format';
+import { formatDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { SettingsTable } from './SettingsTable';
-import { cn } from '../components/ui/cn';
 import { Select } from '../components/ui/Select';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { Avatar } from '../session/Avatar';
 import { useChange } from '../shared/useChange';
-import { Confirm } from '../components/ui/Confirm';
+import { RowMenu } from './RowMenu';
 
 const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
 
@@ -24,7 +24,7 @@ export function roleOptions() {
 
 export function Members({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const me = useQuery(meQuery);
-  const personName = usePersonName(true);
+  const fullName = useFullName();
   const members = useQuery(membersQuery(organisation.id));
   const touches = ['organisation', organisation.id, 'members'] as const;
   const at = (userId: string) => ({ organisation_id: organisation.id, user_id: userId });
@@ -53,14 +53,17 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
         }
         row={(one) => {
           const isMe = one.user_id === me.data?.user_id;
-          const name = one.email === null ? personName(one.user_id) : visibleText(one.email);
+          const name = fullName(one.user_id);
           return (
             <Tr key={one.user_id}>
               <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
                 <span className="flex items-center gap-2">
                   <Avatar id={one.user_id} />
-                  <span className={cn('truncate', one.email === null && 'first-letter:uppercase')}>{name}</span>{' '}
-                  {isMe && one.email !== null && <span className="muted">{t('settings.members.you')}</span>}
+                  <span className="truncate font-medium first-letter:uppercase">{name}</span>
+                  {isMe && <span className="text-muted-foreground">{t('settings.members.you')}</span>}
+                  <span className="min-w-0 truncate text-muted-foreground max-sm:hidden">
+                    {visibleText(one.email ?? '')}
+                  </span>
                 </span>
               </Td>
               <Td>
@@ -68,7 +71,8 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                   t('settings.roles.ownerHint')
                 ) : (
                   <Select
-                    className="w-44!"
+                    kind="quiet"
+                    className="-ml-2"
                     label={t('settings.members.roleOf', { name })}
                     value={
                       change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role
@@ -79,19 +83,25 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
                   />
                 )}
               </Td>
-              <Td className="whitespace-nowrap max-sm:hidden">{formatAge(one.created_at)}</Td>
+              <Td className="whitespace-nowrap text-muted-foreground max-sm:hidden" title={formatTime(one.created_at)}>
+                {formatDay(one.created_at)}
+              </Td>
               <Td className="text-right">
                 {isMe && !organisation.is_personal && (
-                  <Confirm
-                    label={t('settings.members.leave')}
+                  <RowMenu
+                    name={name}
+                    icon={LogOut}
+                    action={t('settings.members.leave')}
                     question={t('settings.members.leaveQuestion')}
                     onConfirm={() => leave.mutate()}
                   />
                 )}
                 {isOwner && !isMe && (
-                  <Confirm
-                    label={t('settings.members.remove')}
-                    question={t('settings.members.removeQuestion', { name })}
+                  <RowMenu
+                    name={visibleText(one.email ?? name)}
+                    icon={UserMinus}
+                    action={t('settings.members.remove')}
+                    question={t('settings.members.removeQuestion')}
                     onConfirm={() => remove.mutate(one.user_id)}
                   />
                 )}

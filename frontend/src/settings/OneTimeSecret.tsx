@@ -17,7 +17,7 @@ interface Props {
 
 export function OneTimeSecret({ hint, label, secret, example, onDone }: Props) {
   return (
-    <div className="grid gap-3 rounded-lg border border-border bg-sidebar p-4">
+    <div className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-3">
       <p>{hint}</p>
       <div className="flex flex-wrap items-center gap-2">
         <Input
@@ -34,7 +34,7 @@ export function OneTimeSecret({ hint, label, secret, example, onDone }: Props) {
       </div>
       {example !== undefined && (
         <div className="grid gap-2">
-          <pre tabIndex={0} className="overflow-x-auto rounded-md border border-border bg-background p-3 text-xs">
+          <pre tabIndex={0} className="overflow-x-auto rounded-md border border-border bg-sidebar p-3 text-xs">
             {example}
           </pre>
           <div>

@@ -59,7 +59,7 @@ export function SettingsPage() {
           )}
           {part === 'usage' && <Usage />}
           {props.isOwner && part === 'sources' && (
-            <Card>
+            <Card className="grid gap-4">
               <Sources />
             </Card>
           )}
@@ -78,11 +78,7 @@ export function MembersPage() {
           <Card label={t('settings.sections.members')}>
             <Members organisation={organisation} isOwner={isOwner} />
           </Card>
-          {isOwner && (
-            <Section id="invitations">
-              <Invitations organisation={organisation} />
-            </Section>
-          )}
+          {isOwner && <Invitations organisation={organisation} />}
         </>
       )}
     </OrganisationPage>
@@ -93,9 +89,11 @@ export function KeysPage() {
   return (
     <OrganisationPage title={t('areas.keys')}>
       {({ organisation }) => (
-        <Section id="keys">
-          <Keys organisation={organisation} />
-        </Section>
+        <Card title={t('settings.sections.keys')}>
+          <div className="grid gap-4">
+            <Keys organisation={organisation} />
+          </div>
+        </Card>
       )}
     </OrganisationPage>
   );
@@ -119,15 +117,7 @@ function OrganisationPage({ title, tabs, children }: OrganisationPageProps) {
         <h1 className="text-lg font-semibold">{title}</h1>
       </div>
       {tabs?.(props)}
-      <div className="mx-auto grid max-w-5xl gap-4 p-6 max-sm:p-3">{children(props)}</div>
+      <div className="mx-auto grid max-w-6xl gap-4 p-6 max-sm:p-3">{children(props)}</div>
     </div>
-  );
-}
-
-function Section({ id, children }: { id: 'invitations' | 'keys'; children: ReactNode }) {
-  return (
-    <Card title={t(`settings.sections.${id}`)}>
-      <div className="grid gap-4">{children}</div>
-    </Card>
   );
 }

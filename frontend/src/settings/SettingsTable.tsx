@@ -7,6 +7,16 @@ import { Table, Th } from '../components/ui/Table';
 import { t } from '../shared/i18n';
 import { LIMIT } from '../session/people';
 
+/** What a list is for, and the button that adds to it. */
+export function ListHead({ hint, children }: { hint: string; children: ReactNode }) {
+  return (
+    <div className="flex flex-wrap items-center gap-3">
+      <p className="min-w-60 flex-1 text-muted-foreground">{hint}</p>
+      {children}
+    </div>
+  );
+}
+
 interface Props<Item> {
   label: string;
   list: UseQueryResult<{ items: Item[]; next?: string | null }>;

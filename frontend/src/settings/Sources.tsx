@@ -1,28 +1,28 @@
 /** Sources: buckets and mailboxes whose files become documents, with what was taken and what to do about errors. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Ellipsis, FolderInput, KeyRound, Plus, Power, RefreshCw, Trash2 } from 'lucide-react';
+import { FolderInput, KeyRound, Plus, Power, RefreshCw } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { DocumentSource } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
-import { ConfirmDialog } from '../components/ui/Confirm';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
-import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
+import { MenuItem } from '../components/ui/Menu';
 import { Select } from '../components/ui/Select';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { toast } from '../components/ui/Toast';
 import { schemasQuery } from '../fields/extractionQueries';
 import en from '../locales/en.json';
-import { formatAge, visibleText } from '../shared/format';
+import { formatAge, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { sourcesQuery } from './settingsQueries';
-import { SettingsTable } from './SettingsTable';
+import { RowMenu } from './RowMenu';
+import { ListHead, SettingsTable } from './SettingsTable';
 import { useChange } from '../shared/useChange';
 
 const TOUCHES = ['sources'] as const;
@@ -40,10 +40,7 @@ export function Sources() {
   return (
     <>
       {listed.data !== undefined && listed.data.items.length > 0 && (
-        <div className="flex flex-wrap items-center gap-3">
-          <p className="min-w-60 flex-1 text-muted-foreground">{t('settings.sources.hint')}</p>
-          {add}
-        </div>
+        <ListHead hint={t('settings.sources.hint')}>{add}</ListHead>
       )}
       {isAdding && <NewSource onClose={() => setAdding(false)} />}
       <SettingsTable
@@ -59,7 +56,7 @@ export function Sources() {
             <Th>{t('settings.sources.address')}</Th>
             <Th>{t('settings.invitations.status')}</Th>
             <Th className="text-right max-sm:hidden">{t('settings.sources.taken')}</Th>
-            <Th className="max-sm:hidden">{t('settings.sources.last')}</Th>
+            <Th className="max-lg:hidden">{t('settings.sources.last')}</Th>
           </>
         }
         row={(one) => <SourceRow key={one.id} source={one} />}
@@ -148,18 +145,20 @@ function SourceRow({ source }: { source: DocumentSource }) {
     api.patch('/api/sources/{source_id}', { ...params, body }),
   );
   const remove = useChange(TOUCHES, () => api.delete('/api/sources/{source_id}', params));
-  const [asks, setAsks] = useState<'delete' | 'secret' | null>(null);
+  const [isAsking, setAsking] = useState(false);
   const [secret, setSecret] = useState('');
-  const address = visibleText(`${source.address}${source.folder === '' ? '' : ` · ${source.folder}`}`);
+  const address = visibleText(source.address);
+  const name = source.folder === '' ? address : `${address} · ${visibleText(source.folder)}`;
   const skipped = Object.entries(source.skipped).map(([reason, count]) => `${reasonText(reason)}: ${count}`);
   const close = () => {
-    setAsks(null);
+    setAsking(false);
     setSecret('');
   };
   return (
     <Tr>
-      <Td className="w-full max-w-0 min-w-28 truncate" title={address}>
-        {address}
+      <Td className="w-full max-w-0 min-w-28 py-1.5" title={name}>
+        <p className="truncate font-medium">{address}</p>
+        {source.folder !== '' && <p className="truncate text-xs text-muted-foreground">{visibleText(source.folder)}</p>}
       </Td>
       <Td className="py-1.5 sm:min-w-52">
         <State source={source} />
@@ -167,7 +166,7 @@ function SourceRow({ source }: { source: DocumentSource }) {
         <Failures source={source} />
       </Td>
       <Td className="whitespace-nowrap text-right max-sm:hidden" title={skipped.join('\n')}>
-        {source.taken}
+        {formatNumber(source.taken)}
         {skipped.length > 0 && (
           <p className="text-xs text-muted-foreground">
             {t('settings.sources.skipped', { count: Object.values(source.skipped).reduce((sum, one) => sum + one, 0) })}
@@ -175,42 +174,31 @@ function SourceRow({ source }: { source: DocumentSource }) {
           </p>
         )}
       </Td>
-      <Td className="max-w-48 truncate text-xs text-muted-foreground max-sm:hidden">
-        {source.last_object !== null && visibleText(source.last_object)}
-        {source.last_object_at !== null && ` · ${formatAge(source.last_object_at)}`}
+      <Td className="w-52 max-w-52 min-w-36 max-lg:hidden" title={visibleText(source.last_object ?? '')}>
+        {source.last_object_at !== null && formatAge(source.last_object_at)}
+        {source.last_object !== null && (
+          <p className="truncate text-xs text-muted-foreground">
+            {visibleText(source.last_object.split('/').at(-1) ?? '')}
+          </p>
+        )}
       </Td>
       <Td className="text-right">
-        <Menu
-          trigger={
-            <Button
-              kind="quiet"
-              icon={Ellipsis}
-              label={t('settings.sources.actionsFor', { address: source.address })}
-            />
-          }>
+        <RowMenu
+          name={name}
+          action={t('common.delete')}
+          question={t('settings.sources.deleteQuestion')}
+          onConfirm={() => remove.mutate()}>
           <MenuItem icon={RefreshCw} onChoose={() => check.mutate()}>
             {t('settings.sources.check')}
           </MenuItem>
-          <MenuItem icon={KeyRound} onChoose={() => setAsks('secret')}>
+          <MenuItem icon={KeyRound} onChoose={() => setAsking(true)}>
             {t('settings.sources.replaceSecret')}
           </MenuItem>
           <MenuItem icon={Power} onChoose={() => change.mutate({ is_paused: !source.is_paused })}>
             {source.is_paused ? t('settings.sources.continue') : t('settings.sources.pause')}
           </MenuItem>
-          <MenuSeparator />
-          <MenuItem icon={Trash2} danger onChoose={() => setAsks('delete')}>
-            {t('common.delete')}
-          </MenuItem>
-        </Menu>
-        <ConfirmDialog
-          label={t('common.delete')}
-          question={t('settings.sources.deleteQuestion')}
-          open={asks === 'delete'}
-          onClose={close}
-          onConfirm={() => remove.mutate()}>
-          <p className="break-all text-muted-foreground">{address}</p>
-        </ConfirmDialog>
-        <Dialog title={t('settings.sources.replaceSecret')} open={asks === 'secret'} onClose={close}>
+        </RowMenu>
+        <Dialog title={t('settings.sources.replaceSecret')} open={isAsking} onClose={close}>
           <Form
             className="grid gap-3"
             onSubmit={() => {

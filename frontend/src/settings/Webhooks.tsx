@@ -1,7 +1,7 @@
 /** Webhooks: where changes are sent, with a secret that is shown once; what was sent, and again. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Ellipsis, ListChecks, Power, RotateCcw, Send, KeyRound, Trash2 } from 'lucide-react';
+import { KeyRound, ListChecks, Plus, Power, RotateCcw, Send } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { ChangeType, Delivery, Webhook } from '../api/types';
@@ -9,11 +9,10 @@ import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { Card } from '../components/ui/Card';
 import { Checkbox } from '../components/ui/Checkbox';
-import { ConfirmDialog } from '../components/ui/Confirm';
-import { Dialog } from '../components/ui/Dialog';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
-import { Menu, MenuItem, MenuSeparator } from '../components/ui/Menu';
+import { MenuItem } from '../components/ui/Menu';
 import { Select } from '../components/ui/Select';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
 import { Td, Th, Tr } from '../components/ui/Table';
@@ -23,7 +22,8 @@ import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { OneTimeSecret } from './OneTimeSecret';
 import { deliveriesQuery, webhooksQuery } from './settingsQueries';
-import { SettingsTable } from './SettingsTable';
+import { RowMenu } from './RowMenu';
+import { ListHead, SettingsTable } from './SettingsTable';
 import { useChange } from '../shared/useChange';
 
 type Known = keyof typeof en.settings.webhooks.types;
@@ -40,21 +40,36 @@ function typeText(type: string): string {
 
 export function Webhooks() {
   const listed = useQuery(webhooksQuery);
+  const [isAdding, setAdding] = useState(false);
   const [secret, setSecret] = useState<string | null>(null);
   const [shown, setShown] = useState<Webhook | null>(null);
+  const close = () => {
+    setAdding(false);
+    setSecret(null);
+  };
   return (
     <Card className="grid gap-4">
-      <p className="text-muted-foreground">{t('settings.webhooks.hint')}</p>
-      {secret === null ? (
-        <NewWebhook onMade={setSecret} />
-      ) : (
-        <OneTimeSecret
-          hint={t('settings.webhooks.secretHint')}
-          label={t('settings.webhooks.secret')}
-          secret={secret}
-          onDone={() => setSecret(null)}
-        />
-      )}
+      <ListHead hint={t('settings.webhooks.hint')}>
+        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
+          {t('settings.webhooks.create')}
+        </Button>
+      </ListHead>
+      <Dialog
+        title={t(isAdding ? 'settings.webhooks.create' : 'settings.webhooks.rotate')}
+        open={isAdding || secret !== null}
+        onClose={close}
+        keepsOpen={secret !== null}>
+        {secret === null ? (
+          <NewWebhook onMade={setSecret} onClose={close} />
+        ) : (
+          <OneTimeSecret
+            hint={t('settings.webhooks.secretHint')}
+            label={t('settings.webhooks.secret')}
+            secret={secret}
+            onDone={close}
+          />
+        )}
+      </Dialog>
       <SettingsTable
         label={t('settings.sections.webhooks')}
         list={listed}
@@ -95,7 +110,7 @@ function Example() {
   );
 }
 
-function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
+function NewWebhook({ onMade, onClose }: { onMade: (secret: string) => void; onClose: () => void }) {
   const [url, setUrl] = useState('');
   const [isAll, setAll] = useState(true);
   const [chosen, setChosen] = useState<readonly Known[]>(['extraction__completed', 'extraction__reviewed']);
@@ -105,31 +120,22 @@ function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
   });
   return (
     <Form className="grid gap-3" onSubmit={() => create.mutate()}>
-      <div className="flex flex-wrap items-end gap-3">
-        <Field label={t('settings.webhooks.url')} className="min-w-60 flex-1">
-          <Input
-            type="url"
-            value={url}
-            maxLength={2000}
-            placeholder={t('settings.webhooks.urlPlaceholder')}
-            onValueChange={setUrl}
-          />
-        </Field>
-        <Field label={t('settings.webhooks.events')} className="w-48">
-          <Select
-            value={isAll ? 'all' : 'some'}
-            options={(['all', 'some'] as const).map((value) => ({ value, label: t(`settings.webhooks.${value}`) }))}
-            onChange={(next) => setAll(next === 'all')}
-          />
-        </Field>
-        <Button
-          kind="main"
-          size="md"
-          type="submit"
-          disabled={create.isPending || url.trim() === '' || (!isAll && chosen.length === 0)}>
-          {t('settings.webhooks.create')}
-        </Button>
-      </div>
+      <Field label={t('settings.webhooks.url')}>
+        <Input
+          type="url"
+          value={url}
+          maxLength={2000}
+          placeholder={t('settings.webhooks.urlPlaceholder')}
+          onValueChange={setUrl}
+        />
+      </Field>
+      <Field label={t('settings.webhooks.events')}>
+        <Select
+          value={isAll ? 'all' : 'some'}
+          options={(['all', 'some'] as const).map((value) => ({ value, label: t(`settings.webhooks.${value}`) }))}
+          onChange={(next) => setAll(next === 'all')}
+        />
+      </Field>
       {!isAll && (
         <fieldset className="grid gap-x-4 sm:grid-cols-2">
           <legend className="sr-only">{t('settings.webhooks.events')}</legend>
@@ -143,6 +149,11 @@ function NewWebhook({ onMade }: { onMade: (secret: string) => void }) {
           ))}
         </fieldset>
       )}
+      <DialogActions
+        label={t('settings.webhooks.create')}
+        disabled={create.isPending || url.trim() === '' || (!isAll && chosen.length === 0)}
+        onClose={onClose}
+      />
     </Form>
   );
 }
@@ -166,11 +177,10 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
     api.patch('/api/webhooks/{webhook_id}', { ...params, body: { is_enabled: isEnabled } }),
   );
   const remove = useChange(TOUCHES, () => api.delete('/api/webhooks/{webhook_id}', params));
-  const [isAsking, setAsking] = useState(false);
   const url = visibleText(webhook.url);
   return (
     <Tr>
-      <Td className="w-full max-w-0 truncate" title={url}>
+      <Td className="w-full max-w-0 truncate font-medium" title={url}>
         {url}
       </Td>
       <Td className="max-w-48 truncate text-xs text-muted-foreground max-sm:hidden">
@@ -192,7 +202,11 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
         )}
       </Td>
       <Td className="text-right">
-        <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('settings.webhooks.actionsFor', { url })} />}>
+        <RowMenu
+          name={url}
+          action={t('common.delete')}
+          question={t('settings.webhooks.deleteQuestion')}
+          onConfirm={() => remove.mutate()}>
           <MenuItem icon={Send} onChoose={() => test.mutate()}>
             {t('settings.webhooks.test')}
           </MenuItem>
@@ -205,19 +219,7 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
           <MenuItem icon={Power} onChoose={() => change.mutate(!webhook.is_enabled)}>
             {webhook.is_enabled ? t('settings.webhooks.disable') : t('settings.webhooks.enable')}
           </MenuItem>
-          <MenuSeparator />
-          <MenuItem icon={Trash2} danger onChoose={() => setAsking(true)}>
-            {t('common.delete')}
-          </MenuItem>
-        </Menu>
-        <ConfirmDialog
-          label={t('common.delete')}
-          question={t('settings.webhooks.deleteQuestion')}
-          open={isAsking}
-          onClose={() => setAsking(false)}
-          onConfirm={() => remove.mutate()}>
-          <p className="break-all text-muted-foreground">{url}</p>
-        </ConfirmDialog>
+        </RowMenu>
       </Td>
     </Tr>
   );

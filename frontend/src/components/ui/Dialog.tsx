@@ -13,12 +13,14 @@ interface Props {
   open: boolean;
   onClose: () => void;
   isWide?: boolean;
+  /** A click outside does not close it. */
+  keepsOpen?: boolean;
   children: ReactNode;
 }
 
-export function Dialog({ title, open, onClose, isWide = false, children }: Props) {
+export function Dialog({ title, open, onClose, isWide = false, keepsOpen = false, children }: Props) {
   return (
-    <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
+    <Base.Root open={open} disablePointerDismissal={keepsOpen} onOpenChange={(next) => !next && onClose()}>
       <Base.Portal>
         <Base.Backdrop className={backdropClass} />
         <Base.Popup
