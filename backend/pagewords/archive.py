@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import io
-import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, TypeAlias
-
-import lxml.etree  # pyright: ignore[reportMissingTypeStubs]
 
 from pagewords.enclosed import Container, Enclosed
 from pagewords.errors import NoText, OverLimit, PasswordProtected, Unsupported
 from pagewords.pages import MIB, Limits, clean
 from pagewords.pagination import Part, align
-
-etree: Any = lxml.etree  # pyright: ignore
-
-PictureFile: TypeAlias = tuple[str, Callable[[], bytes] | None]
-"""The key of a picture's file, and a function that reads it; None if it is not in the document."""
 
 MAX_MEMBERS = 10_000
 
@@ -62,59 +53,22 @@ def open_archive(data: bytes, limits: Limits) -> zipfile.ZipFile:
     return rewritten(archive, {one.filename: usual for one in members if one.filename.endswith((".xml", ".rels"))})
 
 
-def rewritten(archive: zipfile.ZipFile, changes: Mapping[str, Callable[[bytes], bytes]]) -> zipfile.ZipFile:
-    """Return a copy of an archive with the contents of these parts changed."""
+def rewritten(
+    archive: zipfile.ZipFile, changes: Mapping[str, Callable[[bytes], bytes]], renamed: Mapping[str, str] | None = None
+) -> zipfile.ZipFile:
+    """Return a copy of an archive with the contents of these parts changed, and parts renamed. A part that has the new
+    name of another one is left out."""
+    names = renamed or {}
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as written:
         for member in archive.infolist():
+            if member.filename in names.values():
+                continue
             content = archive.read(member)
             change = changes.get(member.filename)
-            written.writestr(member.filename, content if change is None else change(content))
+            name = names.get(member.filename, member.filename)
+            written.writestr(name, content if change is None else change(content))
     return zipfile.ZipFile(copy)
-
-
-def parse_xml(data: bytes) -> Any:
-    """Return the root element. Entities are not expanded, and external files are not loaded."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    return etree.fromstring(data, parser)
-
-
-def related_parts(archive: zipfile.ZipFile, part: str, kind: str) -> list[str]:
-    """Return the names of the parts that a part of an Office file refers to, of a kind such as `drawing`."""
-    return [target for target, ending, is_inside in _relations(archive, part).values() if is_inside and ending == kind]
-
-
-def part_targets(archive: zipfile.ZipFile, part: str) -> dict[str, str]:
-    """Return the parts that a part of an Office file refers to, by the ids of the relations."""
-    return {key: target for key, (target, _, is_inside) in _relations(archive, part).items() if is_inside}
-
-
-def picture_files(archive: zipfile.ZipFile, part: str) -> Callable[[str | None], PictureFile]:
-    """Return a function that returns the picture file for an id in a part of an Office file."""
-    relations = _relations(archive, part)
-
-    def find_picture(identifier: str | None) -> PictureFile:
-        target, _, is_inside = relations.get(identifier or "", ("", "", False))
-        return target, partial(archive.read, target) if is_inside else None
-
-    return find_picture
-
-
-def _relations(archive: zipfile.ZipFile, part: str) -> dict[str, tuple[str, str, bool]]:
-    """Return the relations of a part of an Office file by id: (target, kind, whether the target is in the file)."""
-    folder, name = posixpath.split(part)
-    names = set(archive.namelist())
-    if (path := f"{folder}/_rels/{name}.rels") not in names:
-        return {}
-    found: dict[str, tuple[str, str, bool]] = {}
-    for node in parse_xml(archive.read(path)):
-        target = node.get("Target", "")
-        is_inside = node.get("TargetMode") != "External"
-        if is_inside:
-            target = posixpath.normpath(posixpath.join(f"/{folder}", target)).lstrip("/")
-        kind = node.get("Type", "").rsplit("/", 1)[-1]
-        found[node.get("Id", "")] = target, kind, is_inside and target in names
-    return found
 
 
 def read_zip(data: bytes) -> Container:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
-from pagewords.archive import parse_xml
 from pagewords.formula import OMML as _OMML
 from pagewords.formula import gap, omml_line
+from pagewords.open_xml import parse_xml
 from pagewords.pagination import align, superscript
 
 _A, _CHART = (f"{{http://schemas.openxmlformats.org/drawingml/2006/{name}}}" for name in ("main", "chart"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from pagewords.archive import PictureFile, open_archive, parse_xml, picture_files
+from pagewords.archive import open_archive
 from pagewords.charts import CHART, DIAGRAM, drawing_lines
 from pagewords.docx_style import DocxStyles, TextStyle, is_on
 from pagewords.errors import PagewordsError, WrongType
@@ -16,6 +17,7 @@ from pagewords.formula import OMML, OMML_RUN, gap, omml_line
 from pagewords.list_numbers import WordLists
 from pagewords.mail import read_mail
 from pagewords.markup import html_parts
+from pagewords.open_xml import PictureFile, main_part, parse_xml, part_targets, picture_files, related_parts
 from pagewords.pages import Limits, clean
 from pagewords.pagination import Part, align, expand_tabs, superscript
 from pagewords.pictures import Picture, points
@@ -46,30 +48,30 @@ def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[P
     """
     archive = open_archive(data, limits)
     names = set(archive.namelist())
+    main = main_part(archive) or "word/document.xml"
     roots = {
-        name: parse_xml(archive.read(f"word/{name}.xml")) if f"word/{name}.xml" in names else None
-        for name in ("styles", "numbering")
+        kind: parse_xml(archive.read(found[0])) if (found := _parts_of(archive, main, kind)) else None
+        for kind in ("styles", "numbering")
     }
     document = _SharedState(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
     document.read_docx = None if is_chunk else partial(docx_parts, limits=limits, is_chunk=True)
-    if "word/document.xml" not in names:
+    if main not in names:
         raise WrongType("The file is not a Word document: its main part is missing.")
 
     def lines_of(kind: str) -> list[str]:
         # Variants for first and even pages mostly repeat each other.
         lines: dict[str, None] = {}
-        for name in sorted(names):
-            if re.fullmatch(rf"word/{kind}\d*\.xml", name):
-                parts = read(name)
-                lines.update(dict.fromkeys(line for part in parts for line in part if line))
-                pictures.extend(picture for part in parts for picture in part.pictures)
+        for name in _parts_of(archive, main, kind):
+            parts = read(name)
+            lines.update(dict.fromkeys(line for part in parts for line in part if line))
+            pictures.extend(picture for part in parts for picture in part.pictures)
         return list(lines)
 
     def read(name: str) -> list[Part]:
         return _PartReader(parse_xml(archive.read(name)), document, picture_files(archive, name)).parts
 
     pictures: list[Picture] = []
-    parts = read("word/document.xml")
+    parts = read(main)
     parts[0][:0] = lines_of("header")
     for kind in ("footnotes", "endnotes"):
         parts[-1].extend(lines_of(kind))
@@ -83,6 +85,14 @@ def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[P
         parts[0].warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, count, names))
     parts[-1].pictures += pictures
     return parts
+
+
+def _parts_of(archive: zipfile.ZipFile, main: str, kind: str) -> list[str]:
+    """Return the parts of a kind that the main part refers to; those with the usual names in a file without
+    references."""
+    if part_targets(archive, main):
+        return sorted(related_parts(archive, main, kind))
+    return sorted(name for name in archive.namelist() if re.fullmatch(rf"word/{kind}\d*\.xml", name))
 
 
 @dataclass(slots=True)

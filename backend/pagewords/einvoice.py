@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pagewords.archive import etree, parse_xml
 from pagewords.enclosed import Container, Enclosed
 from pagewords.errors import OverLimit, Unreadable, Unsupported
+from pagewords.open_xml import etree, parse_xml
 from pagewords.pages import MIB, Limits, Page, clean
 from pagewords.pagination import Part, paginate
 from pagewords.pdf import Pdf

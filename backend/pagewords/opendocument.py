@@ -11,11 +11,12 @@ from typing import Any
 
 from openpyxl.utils import get_column_letter
 
-from pagewords.archive import etree, open_archive, parse_xml
+from pagewords.archive import open_archive
 from pagewords.docx_style import MAX_STYLE_DEPTH, TextStyle
 from pagewords.errors import OverLimit, PasswordProtected, WrongType
 from pagewords.formula import MATHML, gap, mathml_line
 from pagewords.list_numbers import write_number
+from pagewords.open_xml import etree, parse_xml
 from pagewords.pages import Limits, clean
 from pagewords.pagination import Part, align, expand_tabs, row_lines, superscript
 from pagewords.pictures import Picture, points

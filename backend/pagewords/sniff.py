@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from pagewords.encoding import detect_code_page, unicode_encoding
 from pagewords.errors import NoText, PasswordProtected, Unreadable, Unsupported, WrongType
+from pagewords.open_xml import CONTENT_TYPES, content_type, main_part
 
 PDF = "application/pdf"
 PNG, JPEG, TIFF, WEBP = "image/png", "image/jpeg", "image/tiff", "image/webp"
@@ -112,6 +113,7 @@ _OFFICE_NAMES = frozenset({".docx", ".xlsx", ".odt", ".ods", ".odp"})
 _PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif", b"avis"})
 _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
 _SAMPLE = 65_536
+_MAX_DECLARATION = 1_000_000  # bytes of the parts that name the main part
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 _HTML = re.compile(
     r"\s*(?:<\?xml[^>]{0,200}>\s*)?(?:<!--(?:(?!-->).){0,4000}+-->\s*+)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
@@ -187,6 +189,8 @@ def may_be_archive(file: Path, filename: str) -> bool:
 
 
 def _archive_media_type(data: bytes) -> str:
+    if kind := _declared_office_type(data):
+        return kind
     # The directory is not compressed. The reader checks the content of the parts.
     names = _directory(data)
     if b"word/document" in names:
@@ -202,6 +206,21 @@ def _archive_media_type(data: bytes) -> str:
         if part in names:
             raise Unsupported(f"The file is {name}.")
     return ZIP
+
+
+def _declared_office_type(data: bytes) -> str | None:
+    """Return the media type of the main part that an Office file of Microsoft declares, whatever the part's name is."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(archive.getinfo(name).file_size > _MAX_DECLARATION for name in ("_rels/.rels", CONTENT_TYPES)):
+                return None
+            main = main_part(archive)
+            declared = content_type(archive, main).lower() if main else ""
+    except Exception:  # noqa: BLE001 - a damaged archive raises many kinds
+        return None
+    if "binary" in declared:
+        return None
+    return DOCX if "word" in declared else XLSX if "spreadsheet" in declared or "excel" in declared else None
 
 
 def _declared_media_type(data: bytes) -> str:

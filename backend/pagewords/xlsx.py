@@ -13,10 +13,19 @@ from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.chartsheet import Chartsheet
 from openpyxl.utils import column_index_from_string, range_boundaries
 
-from pagewords.archive import etree, open_archive, parse_xml, part_targets, picture_files, related_parts, rewritten
+from pagewords.archive import open_archive, rewritten
 from pagewords.charts import drawing_lines, paragraphs
 from pagewords.docx_style import MIN_FONT_POINTS
 from pagewords.number_format import contains_value, format_value, stored_text
+from pagewords.open_xml import (
+    CONTENT_TYPES,
+    etree,
+    main_part,
+    parse_xml,
+    part_targets,
+    picture_files,
+    related_parts,
+)
 from pagewords.pages import Limits, clean
 from pagewords.pagination import Part, row_lines, superscript
 from pagewords.pictures import Picture, points
@@ -44,6 +53,8 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     evaluated.
     """
     archive = open_archive(data, limits)
+    main = main_part(archive) or _WORKBOOK
+    archive = _with_one_workbook(archive, main)
     if _STYLES in archive.namelist() and b"AlternateContent" in archive.read(_STYLES):
         archive = _with_few_styles(archive)
     try:
@@ -53,7 +64,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         book = _open_book(archive)
     parts: list[Part] = []
     hidden: list[str] = []
-    declared = _declared_sheets(archive)
+    declared = _declared_sheets(archive, main)
     for sheet in book._sheets:
         is_visible = sheet.sheet_state == "visible"
         if isinstance(sheet, Chartsheet):
@@ -116,13 +127,31 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     return parts
 
 
-def _declared_sheets(archive: zipfile.ZipFile) -> dict[str, tuple[str, str]]:
+def _with_one_workbook(archive: zipfile.ZipFile, main: str) -> zipfile.ZipFile:
+    """Return the archive so that openpyxl reads the main part and its styles: it takes the first part with the type of
+    a workbook, and the styles with the usual name."""
+    styles = related_parts(archive, main, "styles")[:1]
+    renamed = {styles[0]: _STYLES} if styles and styles[0] != _STYLES else {}
+    types: Any = parse_xml(archive.read(CONTENT_TYPES)) if CONTENT_TYPES in archive.namelist() else []
+    declared = [node for node in types if node.get("PartName") and node.get("ContentType", "").endswith("main+xml")]
+    others = [node for node in declared if node.get("PartName", "").lstrip("/") != main]
+    for node in others[len(others) == len(declared) :]:
+        types.remove(node)
+    if others and len(others) == len(declared):
+        others[0].set("PartName", f"/{main}")
+    if not others and not renamed:
+        return archive
+    content = etree.tostring(types)
+    return rewritten(archive, {CONTENT_TYPES: lambda _: content}, renamed)
+
+
+def _declared_sheets(archive: zipfile.ZipFile, main: str) -> dict[str, tuple[str, str]]:
     """Return the part and the state (`visible`) of each sheet that a workbook names, by its name. A sheet without
     contents has an empty part."""
-    if _WORKBOOK not in archive.namelist():
+    if main not in archive.namelist():
         return {}
-    targets = part_targets(archive, _WORKBOOK)
-    sheets = parse_xml(archive.read(_WORKBOOK)).iterfind(f"{_S}sheets/{_S}sheet")
+    targets = part_targets(archive, main)
+    sheets = parse_xml(archive.read(main)).iterfind(f"{_S}sheets/{_S}sheet")
     return {
         sheet.get("name", ""): (targets.get(sheet.get(f"{_R}id", ""), ""), sheet.get("state", "visible"))
         for sheet in sheets

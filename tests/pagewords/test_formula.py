@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pagewords.archive import parse_xml
 from pagewords.formula import mathml_line, omml_line
+from pagewords.open_xml import parse_xml
 
 OMML_NAMESPACE = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 

@@ -22,6 +22,7 @@ from pagewords.errors import OverLimit, Unreadable, WrongType
 from pagewords.pages import MIB, Limits
 from pagewords.pagination import paginate
 from pagewords.reading_warnings import ReadingWarning, WarningCode
+from pagewords.sniff import DOCX, XLSX, media_type
 from pagewords.xlsx import xlsx_parts
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
@@ -535,6 +536,57 @@ def test_strict_open_xml_is_read() -> None:
     assert b"purl.oclc.org" in zipfile.ZipFile(io.BytesIO(data)).read("xl/workbook.xml")
     (sheet,) = xlsx_parts(data, Limits())
     assert sheet[1:] == ["B2: 19.5"]
+
+
+def with_decoy(data: bytes, main: str, decoy: bytes) -> bytes:
+    """Return an Office file with its main part and styles renamed, and a part with the usual name that no program
+    shows."""
+    folder, name = main.split("/")
+    other, styles = f"{folder}/other_{name}", f"{folder}/styles.xml"
+    archive = zipfile.ZipFile(io.BytesIO(data))
+    members: dict[str, bytes] = {}
+    for member in archive.namelist():
+        content = archive.read(member)
+        if member in ("[Content_Types].xml", "_rels/.rels", f"{folder}/_rels/{name}.rels"):
+            content = content.replace(name.encode(), f"other_{name}".encode())
+            content = content.replace(b"styles.xml", b"other_styles.xml")
+        renamed = {
+            main: other,
+            styles: f"{folder}/other_styles.xml",
+            f"{folder}/_rels/{name}.rels": f"{folder}/_rels/other_{name}.rels",
+        }
+        members[renamed.get(member, member)] = content
+    if decoy:
+        members[main] = decoy
+        kind = re.search(rb'PartName="/%s" ContentType="([^"]+)"' % other.encode(), members["[Content_Types].xml"])
+        assert kind is not None
+        members["[Content_Types].xml"] = members["[Content_Types].xml"].replace(
+            b"<Override ", b'<Override PartName="/%s" ContentType="%s"/><Override ' % (main.encode(), kind[1]), 1
+        )
+    return make_zip(members)
+
+
+@pytest.mark.parametrize("has_decoy", [False, True])
+def test_the_main_part_is_the_one_that_the_package_names(has_decoy: bool) -> None:
+    word = docx.Document()
+    word.add_paragraph("Total 19,50")
+    word.sections[0].header.paragraphs[0].text = "Acme"
+    out = io.BytesIO()
+    word.save(out)
+    decoy = zipfile.ZipFile(io.BytesIO(make_docx(run("")))).read("word/document.xml") if has_decoy else b""
+    data = with_decoy(out.getvalue(), "word/document.xml", decoy)
+    assert media_type(data, "a.docx") == DOCX
+    assert docx_parts(data, Limits()) == [["Acme", "Total 19,50"]]
+
+    book = openpyxl.Workbook()
+    book.worksheets[0]["B2"] = 19.5
+    book.worksheets[0]["B2"].number_format = '0.00 "EUR"'
+    other = openpyxl.Workbook()
+    other.worksheets[0].title = "Decoy"
+    decoy = zipfile.ZipFile(io.BytesIO(saved(other))).read("xl/workbook.xml") if has_decoy else b""
+    data = with_decoy(saved(book), "xl/workbook.xml", decoy)
+    assert media_type(data, "a.xlsx") == XLSX
+    assert xlsx_parts(data, Limits()) == [["Sheet: Sheet", "B2: 19.50 EUR"]]
 
 
 def test_docx_comments_are_read() -> None:
