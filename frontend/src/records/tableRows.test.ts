@@ -165,16 +165,25 @@ test('text columns fill the space; resized columns keep their width', () => {
     { path: 'b', type: 'number', title: null },
     { path: 'c', type: 'text', title: null },
   ] as const;
-  const widths = gridColumns(columns, { decimals: {}, hidden: [], widths: { c: 70 } }, new Map(), 400).map(
+  const resized = gridColumns(columns, { decimals: {}, hidden: [], widths: { c: 70 } }, new Map(), 400).map(
     ({ width }) => width,
   );
-  expect(widths).toEqual([254, 76, 70]);
-  const long = new Map([['a', { length: 40, decimals: 0 }]]);
-  const [narrow, cut] = [400, 240].map((available) =>
-    gridColumns(columns, { decimals: {}, hidden: [], widths: {} }, long, available).map(({ width }) => width),
-  );
-  expect(narrow).toEqual([252, 76, 72]);
-  expect(cut).toEqual([260, 76, 72]); // they would not fit: the table is scrolled
+  expect(resized).toEqual([256, 56, 70]);
+  const long = new Map([['a', { width: 400, decimals: 0 }]]);
+  const widths = (available: number, titles = [null, null, null] as (string | null)[]) =>
+    gridColumns(
+      columns.map((column, at) => ({ ...column, title: titles[at]! })),
+      { decimals: {}, hidden: [], widths: {} },
+      long,
+      available,
+    ).map(({ width }) => width);
+  expect(widths(400)).toEqual([274, 56, 70]);
+  expect(widths(240)).toEqual([128, 56, 56]);
+  // Its label in two lines.
+  const amount = [null, 'Amount before tax', null];
+  expect(widths(500, amount)).toEqual([286, 132, 82]);
+  expect(widths(240, amount)).toEqual([96, 87, 56]);
+  expect(widths(200, amount)).toEqual([92, 87, 56]); // the table is scrolled
 });
 
 test('a view is read from the address, without what is not valid', () => {

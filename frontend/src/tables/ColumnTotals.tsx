@@ -9,8 +9,8 @@ export interface Totals {
   byColumn: ReadonlyMap<string, readonly ColumnTotal[]>;
   /** The columns whose numbers have several currencies. */
   mixed: ReadonlySet<string>;
-  /** The most sums of a column. */
-  lines: number;
+  /** The currencies of all sums, a line for each; null: none. */
+  currencies: readonly (string | null)[];
 }
 
 export function totalsByColumn(totals: readonly ColumnTotal[]): Totals {
@@ -23,20 +23,33 @@ export function totalsByColumn(totals: readonly ColumnTotal[]): Totals {
   return {
     byColumn,
     mixed: new Set(sizes.filter(([, size]) => size > 1).map(([column]) => column)),
-    lines: Math.max(0, ...sizes.map(([, size]) => size)),
+    currencies: [...weights].sort(([, a], [, b]) => b - a).map(([currency]) => currency),
   };
 }
 
-/** `rows`: the number of rows; undefined if the column's numbers are not those of the rows. */
-export function ColumnTotals({ totals, rows }: { totals: readonly ColumnTotal[]; rows: number | undefined }) {
+interface Props {
+  totals: readonly ColumnTotal[];
+  /** The number of rows; undefined if the column's numbers are not those of the rows. */
+  rows: number | undefined;
+  /** The currency of each line, which is shown elsewhere; without, that of each sum is shown beside it. */
+  lines?: Totals['currencies'];
+}
+
+export function ColumnTotals({ totals, rows, lines }: Props) {
   const missing = rows === undefined ? 0 : rows - totals.reduce((sum, { count }) => sum + count, 0);
   return (
     <>
-      {totals.map(({ currency, sum }) => (
-        <span key={currency} className="block truncate">
-          <Amount sum={sum} currency={currency} isMixed={totals.length > 1} />
-        </span>
-      ))}
+      {(lines ?? totals.map(({ currency }) => currency)).map((currency) => {
+        const one = totals.find((total) => total.currency === currency);
+        return (
+          <span key={currency} className="block truncate">
+            {one === undefined ? '\u00a0' : sumText(one)}{' '}
+            <span className={lines === undefined ? 'font-normal text-muted-foreground' : 'sr-only'}>
+              {one !== undefined && currencyText(currency, totals.length > 1)}
+            </span>
+          </span>
+        );
+      })}
       {missing > 0 && (
         <span className="block truncate font-normal text-need">{t('tables.without', { count: missing })}</span>
       )}
@@ -44,22 +57,12 @@ export function ColumnTotals({ totals, rows }: { totals: readonly ColumnTotal[];
   );
 }
 
-export function Amount({ sum, currency, isMixed }: { sum: string; currency: string | null; isMixed?: boolean }) {
+export function sumText({ sum, currency }: ColumnTotal): string {
   const options = currency === null ? {} : { minimumFractionDigits: 2 };
-  return (
-    <>
-      {formatNumber(Number(sum), { maximumFractionDigits: 4, ...options })}{' '}
-      <span
-        className="font-normal text-muted-foreground"
-        title={currency === null ? t('tables.noCurrency') : undefined}>
-        {currency === null ? isMixed && t('tables.none') : visibleText(currency)}
-      </span>
-    </>
-  );
+  return formatNumber(Number(sum), { maximumFractionDigits: 4, ...options });
 }
 
-/** Return the length of the longest sum of a column, in characters. */
-export function totalsLength(totals: readonly ColumnTotal[]): number {
-  const lengths = totals.map(({ sum, currency }) => formatNumber(Number(sum)).length + (currency === null ? 0 : 4));
-  return Math.max(0, ...lengths);
+/** `isMixed`: whether there are sums in currencies, too. */
+export function currencyText(currency: string | null, isMixed: boolean): string {
+  return currency === null ? (isMixed ? t('tables.noCurrency') : '') : visibleText(currency);
 }

@@ -116,7 +116,7 @@ export function Grid(props: GridProps) {
     overscan: 8,
     scrollMargin: HEAD,
     scrollPaddingStart: HEAD,
-    scrollPaddingEnd: totals.lines > 0 ? HEAD * 2 : 0,
+    scrollPaddingEnd: totals.currencies.length > 0 ? HEAD * 2 : 0,
     initialOffset: position.top,
     // The active cell stays mounted while the grid is scrolled: aria-activedescendant refers to it.
     rangeExtractor: (shown) => withActive(shown, active.row),
@@ -247,7 +247,7 @@ export function Grid(props: GridProps) {
       className={styles.grid}
       role={groups === undefined ? 'grid' : 'treegrid'}
       aria-label={props.label}
-      aria-rowcount={lines + (totals.lines > 0 ? 2 : 1)}
+      aria-rowcount={lines + (totals.currencies.length > 0 ? 2 : 1)}
       aria-colcount={lastColumn + 1}
       aria-multiselectable="true"
       aria-busy={isPrevious}
@@ -326,7 +326,7 @@ export function Grid(props: GridProps) {
           );
         })}
       </div>
-      {totals.lines > 0 && (
+      {totals.currencies.length > 0 && (
         <GridFoot columns={columns} shown={shownColumns} width={width} totals={totals} total={total} row={lines + 2} />
       )}
     </div>

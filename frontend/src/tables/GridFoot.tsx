@@ -2,7 +2,7 @@
 
 import type { VirtualItem } from '@tanstack/react-virtual';
 import { t } from '../shared/i18n';
-import { ColumnTotals, type Totals } from './ColumnTotals';
+import { ColumnTotals, currencyText, type Totals } from './ColumnTotals';
 import styles from './Grid.module.css';
 import { FIRST, type GridColumn } from './gridColumns';
 
@@ -28,7 +28,7 @@ export function GridFoot({ columns, shown, width, totals, total, row }: Props) {
         {t('tables.sumOf', { count: total })}
       </div>
       {/* As high as the tallest of the sums. */}
-      <div aria-hidden="true" style={{ height: `${totals.lines + 1}lh` }} />
+      <div aria-hidden="true" style={{ height: `${totals.currencies.length + 1}lh` }} />
       {shown.map(({ index, start, size }) => {
         const { path } = columns[index]!;
         const ofColumn = totals.byColumn.get(path);
@@ -40,12 +40,24 @@ export function GridFoot({ columns, shown, width, totals, total, row }: Props) {
             aria-colindex={index + FIRST + 1}
             style={{ left: start, width: size }}>
             {ofColumn !== undefined && (
-              <ColumnTotals totals={ofColumn} rows={path.split('[]').length - 1 === levels ? total : undefined} />
+              <ColumnTotals
+                totals={ofColumn}
+                rows={path.split('[]').length - 1 === levels ? total : undefined}
+                lines={totals.currencies}
+              />
             )}
           </div>
         );
       })}
-      <div className={styles.status} role="gridcell" aria-colindex={columns.length + FIRST + 1} />
+      <div className={styles.status} role="gridcell" aria-colindex={columns.length + FIRST + 1} aria-hidden="true">
+        <span>
+          {totals.currencies.map((currency) => (
+            <span key={currency} className="block">
+              {currencyText(currency, totals.mixed.size > 0) || '\u00a0'}
+            </span>
+          ))}
+        </span>
+      </div>
     </div>
   );
 }

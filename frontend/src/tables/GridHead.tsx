@@ -102,13 +102,15 @@ function Head({ column, table, required, className, start, size, order, onSort, 
         className={styles.sort}
         title={t('tables.sortBy', { column: column.label })}
         onClick={() => onSort(column.path)}>
-        <span className="truncate">{column.label}</span>
-        {isRequired && (
-          <span title={t('tables.required')}>
-            <span aria-hidden="true">*</span>
-            <span className="sr-only">{t('tables.required')}</span>
-          </span>
-        )}
+        <span className="line-clamp-2 min-w-0 leading-3.5">
+          {column.label}
+          {isRequired && (
+            <span title={t('tables.required')}>
+              <span aria-hidden="true">{'\u00a0'}*</span>
+              <span className="sr-only">{t('tables.required')}</span>
+            </span>
+          )}
+        </span>
         {order !== 'none' && <Arrow size={13} className="shrink-0" aria-hidden="true" />}
       </button>
       <button

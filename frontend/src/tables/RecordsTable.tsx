@@ -11,16 +11,17 @@ import { Loading } from '../components/ui/Loading';
 import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { Tabs } from '../components/ui/Tabs';
 import { toast } from '../components/ui/Toast';
+import { statusLabel } from '../fields/fieldStatus';
 import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { usePersisted } from '../shared/persisted';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { isRead, needsLook, type ReadableAgain } from './cellStatus';
+import { cellStatus, isRead, needsLook, type ReadableAgain } from './cellStatus';
 import { columnDecimals, displayCell, ownCurrency, parseCell } from './cellValue';
 import { ColumnMenu } from './ColumnMenu';
 import { ColumnsMenu } from './ColumnsMenu';
-import { type Totals, totalsByColumn, totalsLength } from './ColumnTotals';
+import { currencyText, sumText, type Totals, totalsByColumn } from './ColumnTotals';
 import { FilterButton, FilterChips } from './Filters';
 import { Grid } from './Grid';
 import { CHECK_WIDTH, type Cursor, type GridHandle, STATUS_WIDTH } from './grid';
@@ -34,6 +35,7 @@ import {
   gridColumns,
   layoutOf,
   layouts,
+  SIGN,
 } from './gridColumns';
 import { rememberSearch } from '../records/gridPosition';
 import { groupKey } from './groupLines';
@@ -150,7 +152,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const readRows =
     rows.first?.items.filter(({ cells }) => Object.values(cells).some(({ value }) => value !== null)).length ?? 0;
   if (rows.first !== undefined && sums !== undefined && (measured === undefined || readRows > 2 * measured.rows)) {
-    setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot) });
+    setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot, isGrouped) });
   }
   const frame = useRef<HTMLDivElement>(null);
   const besideWidth = isBeside ? paneWidth : 0;
@@ -516,22 +518,37 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
         stackId={stackId}
         name={label}
         beside={besideWidth}
-        above={foot.lines}
+        above={foot.currencies.length}
         onDone={focus}
       />
     </div>
   );
 }
 
-function measureColumns(page: RecordsPage, { byColumn, mixed }: Totals): Map<string, ColumnMeasure> {
+/** `isGrouped`: the sums of groups have their currency beside them. */
+function measureColumns(
+  page: RecordsPage,
+  { byColumn, mixed }: Totals,
+  isGrouped: boolean,
+): Map<string, ColumnMeasure> {
   const places = columnDecimals(page);
+  const context = document.createElement('canvas').getContext('2d');
+  if (context !== null) context.font = `500 13px ${getComputedStyle(document.body).fontFamily}`;
+  // Digits and what is between them are as wide as a zero.
+  const widthOf = (text: string) => 2 + (context?.measureText(text.replace(/[\d-]/g, '0')).width ?? text.length * 7.2);
   const measures = page.columns.map(({ path, type }) => {
     const decimals = places.get(path) ?? 0;
-    const texts = page.items.map(({ cells }) => displayCell(cells[path], { type, decimals }));
-    // A currency before a value.
-    const more = mixed.has(path) && page.items.some((row) => ownCurrency(row, row.cells[path], page.columns)) ? 5 : 0;
-    const length = Math.max(0, ...texts.map((text) => text.length + more), totalsLength(byColumn.get(path) ?? []));
-    return [path, { length, decimals }] as const;
+    const texts = page.items.map((row) => {
+      const cell = row.cells[path];
+      if (cell?.value == null) return needsLook(cell) ? statusLabel(cellStatus(cell)) : '';
+      const currency = mixed.has(path) ? ownCurrency(row, cell, page.columns) : null;
+      return `${currency === null ? '' : `${currency} `}${displayCell(cell, { type, decimals })}`;
+    });
+    const sums = (byColumn.get(path) ?? []).map(
+      (one) => `${sumText(one)}${isGrouped ? ` ${currencyText(one.currency, true)}` : ''}`,
+    );
+    const width = Math.max(0, ...texts.map(widthOf), ...sums.map((sum) => widthOf(sum) - SIGN));
+    return [path, { width, decimals }] as const;
   });
   return new Map(measures);
 }

@@ -112,7 +112,7 @@ export function RowState({ row }: { row: RecordRow }) {
       </StatusPill>
     );
   return (
-    <span className="flex min-w-0" title={rowProblem(row)}>
+    <span className="flex min-w-0" title={rowProblem(row) ?? rowStatusText(row)}>
       <StatusPill kind="text" tone={tone} icon={icon}>
         {rowStatusText(row)}
       </StatusPill>

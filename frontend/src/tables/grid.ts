@@ -8,7 +8,7 @@ export const HEAD = 32;
 /** Of a sum in the header of a group. */
 export const SUM = 20;
 export const CHECK_WIDTH = 36;
-export const STATUS_WIDTH = 132;
+export const STATUS_WIDTH = 104;
 
 /** Row -1 is the header. Column 0 selects rows, column 1 is the document, the last one is the status. */
 export interface Cursor {

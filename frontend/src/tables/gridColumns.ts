@@ -15,9 +15,9 @@ export interface GridColumn extends TableColumn {
   isExact: boolean;
 }
 
-/** What the values of a column need: the characters of the longest, and decimal places. */
+/** What the values of a column need: the pixels of the longest, and decimal places. */
 export interface ColumnMeasure {
-  length: number;
+  width: number;
   decimals: number;
 }
 
@@ -30,21 +30,19 @@ interface Layout {
 
 const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {}, decimals: {} };
 const MAX_TABLES = 100;
-/** The least and the most pixels. */
-const WIDTHS: Record<TableColumn['type'], readonly [number, number]> = {
-  number: [76, 200],
-  date: [108, 180],
-  boolean: [80, 180],
-  text: [72, 260],
-};
-const NARROW = 104; // pixels: a text column that makes room for others
-const CHARACTER = { text: 6.6, boolean: 6.6, number: 7.2, date: 7.2 }; // pixels, with few wide ones
-const HEAD_CHARACTER = 6.2;
+/** The most pixels, unless a person makes a column wider. */
+const WIDEST: Record<TableColumn['type'], number> = { number: 200, date: 180, boolean: 180, text: 260 };
+const NARROW = 92; // pixels: a text column that makes room for others
+const PADDING = 12; // pixels, as in Grid.module.css
+/** Pixels of the icon of a state. */
+export const SIGN = 17;
+const HEAD_CHARACTER = 6.4;
+const REQUIRED = 11; // pixels: the star
 /** The positions of the document column and of the first value column; 0 is the checkbox. */
 export const DOCUMENT = 1;
 export const FIRST = 2;
 
-export const MIN_WIDTH = 64;
+export const MIN_WIDTH = 56;
 export const MAX_WIDTH = 640;
 
 /** The layouts by table. The last ones that were changed are kept. */
@@ -99,8 +97,8 @@ function nameLabel({ path, title }: TableColumn, list?: string): string {
     : steps.map((step) => keyLabel(String(step))).join(' › ');
 }
 
-/** Return the columns with labels and widths. Text columns share the space that is left of `available` pixels; if some is
- * missing, they become narrower, but only if all columns then fit. */
+/** Return the columns with labels and widths. Text columns share the space that is left of `available` pixels. If some is
+ * missing, labels are in two lines, then text columns become narrower. */
 export function gridColumns(
   columns: readonly TableColumn[],
   layout: Layout,
@@ -108,37 +106,37 @@ export function gridColumns(
   available: number,
   list?: string,
 ): GridColumn[] {
-  const shown = columns.map((column): GridColumn => {
-    const label = columnLabel(column, list);
-    const [least, most] = WIDTHS[column.type];
-    const { length = 0, decimals: usual = 0 } = measures.get(column.path) ?? {};
-    const exact = layout.decimals[column.path];
-    const decimals = exact ?? usual;
-    const content = Math.max(length * CHARACTER[column.type] + 36, label.length * HEAD_CHARACTER + 36);
-    return {
-      ...column,
-      label,
-      decimals,
-      isExact: exact !== undefined,
-      width: layout.widths[column.path] ?? Math.round(Math.min(Math.max(content, least), most)),
-    };
-  });
+  const labels = columns.map((column) => columnLabel(column, list));
+  const sized = (headOf: (label: string) => number, most: number) =>
+    columns.map((column, at): GridColumn => {
+      const { width = 0, decimals: usual = 0 } = measures.get(column.path) ?? {};
+      const exact = layout.decimals[column.path];
+      // A person's confirmation adds a sign.
+      const content = width + PADDING + SIGN;
+      const widest = column.type === 'text' ? Math.min(WIDEST.text, most) : WIDEST[column.type];
+      const head = Math.min(headOf(labels[at]!) * HEAD_CHARACTER + PADDING + REQUIRED, WIDEST[column.type]);
+      return {
+        ...column,
+        label: labels[at]!,
+        decimals: exact ?? usual,
+        isExact: exact !== undefined,
+        width: layout.widths[column.path] ?? Math.round(Math.max(Math.min(content, widest), head, MIN_WIDTH)),
+      };
+    });
+  const left = (sized: readonly GridColumn[]) => available - sized.reduce((sum, { width }) => sum + width, 0);
+  let shown = sized((label) => label.length, WIDEST.text);
+  // The widest text columns first.
+  for (let most = WIDEST.text; left(shown) < 0 && most >= NARROW; most -= 4) shown = sized(lineLength, most);
   const isFlexible = ({ path, type }: GridColumn) => type === 'text' && layout.widths[path] === undefined;
   const flexible = shown.filter(isFlexible).length;
-  const left = available - shown.reduce((sum, { width }) => sum + width, 0);
-  if (flexible === 0) return shown;
-  if (left <= 0) {
-    // The widest first.
-    for (let most = WIDTHS.text[1]; most >= NARROW; most -= 4) {
-      const cut = shown.map((column) =>
-        isFlexible(column) ? { ...column, width: Math.min(column.width, most) } : column,
-      );
-      if (cut.reduce((sum, { width }) => sum + width, 0) <= available) return cut;
-    }
-    return shown;
-  }
-  const more = Math.min(Math.floor(left / flexible), 200);
+  const more = Math.min(Math.floor(Math.max(0, left(shown)) / flexible), 200);
   return shown.map((column) => (isFlexible(column) ? { ...column, width: column.width + more } : column));
+}
+
+/** Return the characters of the longer line of a label in two lines, which break between words. */
+function lineLength(label: string): number {
+  const breaks = [...label.matchAll(/ /g)].map(({ index }) => Math.max(index, label.length - index - 1));
+  return Math.min(label.length, ...breaks);
 }
 
 /** Return the path of a cell: that of its column, with the indexes of the row's list item. `items[].price` in the row

@@ -40,7 +40,7 @@ export function StatusPill({ tone = 'plain', icon: Sign, kind = 'pill', classNam
         className,
       )}>
       {Sign !== undefined && <Sign size={13} strokeWidth={2} className="shrink-0" aria-hidden="true" />}
-      {children}
+      <span className="truncate">{children}</span>
     </span>
   );
 }
