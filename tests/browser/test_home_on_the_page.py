@@ -65,12 +65,17 @@ async def test_samples_fill_a_table_with_a_doubt_and_a_missing_total(serve, brow
     async with serve(model) as server, browsing(server) as window:
         page = window.page
         await window.open("/")
+        drop = page.get_by_role("heading", name=label("documents.dropHere"))
+        await expect(drop).to_be_visible()
+        async with page.expect_file_chooser():
+            await page.get_by_role("button", name=label("documents.chooseFiles")).click()
         # A key that only adds files.
         await page.get_by_role("button", name=label("home.build.copyWithKey")).click()
         command = page.get_by_role("region", name=label("home.build.send")).get_by_text("Bearer fm_")
         await expect(command).to_contain_text(re.compile(r"Bearer fm_[0-9a-f]{8}_[0-9a-f]{64}"))
         (key,) = (await server.get("keys"))["items"]
         assert key["scopes"] == ["documents:add"]
+        assert await command.evaluate("code => code.scrollWidth <= code.clientWidth")
         await page.get_by_role("button", name=label("home.build.fill")).click()
         await page.get_by_role("heading", name=label("home.build.samplesName")).wait_for()
         table = page.get_by_role("grid")
@@ -79,6 +84,8 @@ async def test_samples_fill_a_table_with_a_doubt_and_a_missing_total(serve, brow
         # It cost nothing: the month counts the documents that were read.
         await window.open("/")
         month = page.get_by_role("region", name=label("home.period.title"))
+        await expect(month).to_be_visible()
+        await expect(drop).to_have_count(0)
         read = month.get_by_role("region", name=label("home.shares.read")).last
         await expect(read.get_by_role("row").last).to_contain_text("5")
         await expect(month.get_by_role("region", name=label("home.days.read")).first).to_be_visible()

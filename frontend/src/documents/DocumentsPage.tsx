@@ -3,7 +3,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { ArrowDown, ArrowUp, FileText, Filter, Search, Upload, X } from 'lucide-react';
+import { ArrowDown, ArrowUp, FileText, Filter, Plus, Search, X } from 'lucide-react';
 import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from 'react';
 import type { DocumentOrder, ListedDocument } from '../api/types';
 import { Button } from '../components/ui/Button';
@@ -28,6 +28,7 @@ import { usePendingDeletions } from './deletions';
 import { DocumentBar } from './DocumentBar';
 import { countQuery, documentsQuery, tagsQuery, totalsQuery } from './documentQueries';
 import { DocumentRow, gridClass } from './DocumentRow';
+import { DropArea } from './DropArea';
 import { chooseFiles } from './DropTarget';
 import { type DocumentFilter, ORDERS, STAGES } from './filter';
 import { listPosition } from './listPosition';
@@ -70,18 +71,23 @@ export function DocumentsPage() {
     choice.choose(loaded.flatMap((page) => page.items.map((one) => one.id)).slice(0, MAX_CHOSEN));
   };
   const isNarrowed = Object.keys(filter).some((key) => key !== 'sort' && key !== 'descending');
+  const isNew = totals?.count === 0 && documents.length === 0 && !isNarrowed;
   return (
     <div className="relative flex h-full flex-col bg-background">
       <div className="flex min-h-12 flex-wrap items-center gap-x-3 gap-y-1 border-b border-border px-4 py-1.5 sm:px-6">
         <h1 className="text-lg font-semibold">{t('areas.documents')}</h1>
         <Totals totals={totals} isNarrowed={isNarrowed} update={update} />
         <span className="flex-1" />
-        <NameSearch filter={filter} update={update} />
-        <FilterButton filter={filter} update={update} />
-        <SortMenu filter={filter} update={update} />
-        {canWrite && (
-          <Button icon={Upload} onClick={chooseFiles}>
-            <span className="max-lg:sr-only max-sm:not-sr-only">{t('documents.upload')}</span>
+        {!isNew && (
+          <>
+            <NameSearch filter={filter} update={update} />
+            <FilterButton filter={filter} update={update} />
+            <SortMenu filter={filter} update={update} />
+          </>
+        )}
+        {canWrite && !isNew && (
+          <Button icon={Plus} onClick={chooseFiles}>
+            <span className="max-lg:sr-only max-sm:not-sr-only">{t('stacks.addDocuments')}</span>
           </Button>
         )}
       </div>
@@ -415,11 +421,5 @@ function NoDocuments({ isNarrowed, canWrite, update }: { isNarrowed: boolean; ca
       </EmptyState>
     );
   if (!canWrite) return <EmptyState icon={FileText} title={t('documents.none')} />;
-  return (
-    <EmptyState icon={FileText} title={t('documents.dropHere')} text={t('documents.dropHint')}>
-      <Button kind="main" icon={Upload} keys="U" onClick={chooseFiles}>
-        {t('documents.chooseFiles')}
-      </Button>
-    </EmptyState>
-  );
+  return <DropArea className="m-4 flex-1 sm:m-6" />;
 }

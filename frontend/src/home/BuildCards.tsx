@@ -14,6 +14,7 @@ import { useOrganisation } from '../session/role';
 import { isoDay, formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
+import { DropArea } from '../documents/DropArea';
 import { tablesQuery } from '../records/tablesQuery';
 import { viewQuery } from './overviewQueries';
 import { useChange } from '../shared/useChange';
@@ -21,18 +22,32 @@ import { copyText } from '../shared/copyText';
 
 const DAYS = 90;
 
+/** `isStart`: nothing was read yet, so adding documents comes first. */
 export function BuildCards({ isStart }: { isStart: boolean }) {
   return (
-    <section aria-labelledby="build" className="grid gap-4">
-      <h2 id="build" className="text-lg font-semibold">
-        {t(isStart ? 'home.build.start' : 'home.build.title')}
-      </h2>
-      <div className="grid gap-4 lg:grid-cols-2 xl:grid-cols-3">
-        <SamplesCard isStart={isStart} />
-        <SendCard />
-        <PostgresCard />
-      </div>
-    </section>
+    <>
+      {isStart && (
+        <section aria-labelledby="start" className="grid gap-4">
+          <h2 id="start" className="text-lg font-semibold">
+            {t('home.build.start')}
+          </h2>
+          <div className="grid gap-4 lg:grid-cols-[2fr_1fr]">
+            <DropArea className="min-h-96" />
+            <SamplesCard rows={5} />
+          </div>
+        </section>
+      )}
+      <section aria-labelledby="build" className="grid gap-4">
+        <h2 id="build" className="text-lg font-semibold">
+          {t('home.build.title')}
+        </h2>
+        <div className={cn('grid gap-4 lg:grid-cols-2', !isStart && 'xl:grid-cols-3')}>
+          {!isStart && <SamplesCard rows={3} />}
+          <SendCard />
+          <PostgresCard />
+        </div>
+      </section>
+    </>
   );
 }
 
@@ -40,9 +55,11 @@ const SAMPLES = [
   { shop: 'Pennywise Hardware Ltd', day: '2026-11-24', total: 15.55 },
   { shop: 'Corner Fig Cafe Ltd', day: '2026-05-04', total: 34.6, isUnclear: true },
   { shop: 'Lark & Sons Taxi Ltd', day: '2026-11-04', total: null },
+  { shop: 'Tamsin Rowe Books Ltd', day: '2026-11-17', total: 39.9 },
+  { shop: 'Bright Water Flowers Ltd', day: '2026-11-20', total: 40.5 },
 ];
 
-function SamplesCard({ isStart }: { isStart: boolean }) {
+function SamplesCard({ rows }: { rows: number }) {
   const navigate = useNavigate();
   const config = useQuery(configQuery);
   const fill = useChange(
@@ -56,14 +73,14 @@ function SamplesCard({ isStart }: { isStart: boolean }) {
       title={t('home.build.samples')}
       foot={config.data?.offline_model === true ? t('home.build.samplesOffline') : t('home.build.samplesHint')}
       action={
-        <Button kind={isStart ? 'main' : 'plain'} disabled={fill.isPending} onClick={() => fill.mutate()}>
+        <Button disabled={fill.isPending} onClick={() => fill.mutate()}>
           {t('home.build.fill')}
         </Button>
       }>
       <div className="rounded-md border border-border">
         <table className="w-full text-sm" aria-label={t('home.build.preview')}>
           <tbody>
-            {SAMPLES.map((one) => (
+            {SAMPLES.slice(0, rows).map((one) => (
               <tr key={one.shop} className="border-b border-line last:border-0">
                 <td className="w-full max-w-0 truncate px-2 py-1.5">{one.shop}</td>
                 <td className={cn('px-2 py-1.5 whitespace-nowrap', one.isUnclear === true && 'bg-need-bg text-need')}>
@@ -196,12 +213,14 @@ function BuildCard({ icon, title, pill, foot, action, children }: CardProps) {
 
 function Code({ label, children }: { label: string; children: string }) {
   return (
-    <pre
-      role="region"
-      aria-label={label}
-      tabIndex={0}
-      className="max-h-28 overflow-auto rounded-md border border-border bg-canvas p-3 text-xs leading-5">
-      {children}
-    </pre>
+    <div className="rounded-md border border-border bg-canvas p-3">
+      <pre
+        role="region"
+        aria-label={label}
+        tabIndex={0}
+        className="max-h-25 overflow-y-auto text-xs leading-5 break-words whitespace-pre-wrap">
+        {children}
+      </pre>
+    </div>
   );
 }

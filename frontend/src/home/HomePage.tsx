@@ -18,7 +18,8 @@ export function HomePage() {
   const view = homeRoute.useSearch();
   const canWrite = useCanWrite();
   // Nothing was read into a table yet: how to begin comes first.
-  const isNew = useQuery(tablesQuery).data?.length === 0;
+  const tables = useQuery(tablesQuery);
+  const isStart = canWrite && tables.data?.length === 0;
   return (
     <div className="min-h-full bg-background">
       <div className="mx-auto grid max-w-[87.5rem] gap-6 p-4 sm:px-6 sm:py-4">
@@ -28,14 +29,13 @@ export function HomePage() {
           </h1>
           <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
         </div>
-        {isNew && canWrite && <BuildCards isStart />}
-        {!(isNew && canWrite) && (
+        {!isStart && !tables.isPending && (
           <>
             <TodayCards />
             <PeriodSection period={periodOf(view)} />
           </>
         )}
-        {!isNew && canWrite && <BuildCards isStart={false} />}
+        {canWrite && !tables.isPending && <BuildCards isStart={isStart} />}
       </div>
     </div>
   );

@@ -2,9 +2,9 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import { CircleHelp, type LucideIcon, ShieldCheck, Sparkles, Table2, TriangleAlert } from 'lucide-react';
+import { CircleHelp, type LucideIcon, Plus, ShieldCheck, Sparkles, Table2, TriangleAlert } from 'lucide-react';
 import type { DoneOnDay } from '../api/types';
-import { buttonClass } from '../components/ui/Button';
+import { Button, buttonClass } from '../components/ui/Button';
 import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
 import { ErrorNotice } from '../components/ui/Notice';
@@ -12,6 +12,8 @@ import { Progress } from '../components/ui/Progress';
 import { Skeleton } from '../components/ui/Skeleton';
 import { DAY_MS, isoDay, formatDuration, formatNumber, formatShortDay, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { chooseFiles } from '../documents/DropTarget';
+import { useCanWrite } from '../session/role';
 import { inboxCountsQuery, total } from '../inbox/inboxQueries';
 import { workQuery } from './overviewQueries';
 
@@ -175,6 +177,7 @@ function TenDays({ done, today }: { done: readonly DoneOnDay[]; today: string })
 }
 
 function ReadingCard() {
+  const canWrite = useCanWrite();
   const { data, isError } = useQuery(workQuery);
   if (isError) return null; // said by the card beside it
   const isIdle = data !== undefined && data.filling.length === 0 && data.reading === 0;
@@ -184,9 +187,11 @@ function ReadingCard() {
       {isIdle && (
         <div className="grid flex-1 content-between justify-items-start gap-4">
           <p className="text-muted-foreground">{t('home.reading.none')}</p>
-          <Link to="/documents" className={buttonClass()}>
-            {t('home.reading.add')}
-          </Link>
+          {canWrite && (
+            <Button icon={Plus} onClick={chooseFiles}>
+              {t('stacks.addDocuments')}
+            </Button>
+          )}
         </div>
       )}
       <ul className="grid gap-3">

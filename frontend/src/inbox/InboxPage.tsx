@@ -149,7 +149,7 @@ export function InboxPage() {
             ) : (
               <div className="flex flex-wrap justify-center gap-2">
                 <Link to="/documents" className={buttonClass({ kind: 'main' })}>
-                  {t('home.reading.add')}
+                  {t('stacks.addDocuments')}
                 </Link>
                 <Link to="/tables" className={buttonClass()}>
                   {t('inbox.openTables')}
