@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -162,6 +163,11 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         other = await server.upload_text(TEXT, "b.txt")
         run_id = await extract_until_approval(server, other)
         assert (await server.get(f"runs/{run_id}"))["decision_refusal"] == "second_person_needed"
+        # Runs counts what waits for a person.
+        await window.open("/runs")
+        waiting = re.compile(f"^{label('runs.filters.awaiting_approval')} ?1$")
+        await page.get_by_role("tab", name=waiting).click()
+        await playwright.expect(page.get_by_role("link", name="b.txt")).to_have_count(1)
         await window.open(f"/documents/{other}")
         await card.get_by_text(label("approvals.refusals.second_person_needed")).wait_for()
         await playwright.expect(card.get_by_role("button", name="Approve 1")).to_be_disabled()

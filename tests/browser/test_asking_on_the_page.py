@@ -105,6 +105,12 @@ async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, br
         (thread,) = (await server.get("threads?agent=library"))["items"]
         turns = (await server.get(f"threads/{thread['id']}"))["turns"]
         assert [turn["message"] for turn in turns] == [f"Who feeds dragon {number}?" for number in (3, 2, 1)]
+        # On a phone the last conversations are below the box.
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await window.open("/ask")
+        await page.get_by_role("region", name=label("ask.recent")).get_by_role("button").click()
+        await page.get_by_text("Who feeds dragon 3?").first.wait_for()
+        await page.set_viewport_size({"width": 1280, "height": 720})
         # A cancelled turn ends at once.
         await ask(page, "Does the roof leak?")
         await page.get_by_role("button", name="Cancel").click()

@@ -4,12 +4,16 @@ import { getRouteApi } from '@tanstack/react-router';
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { List, Plus } from 'lucide-react';
 import { useCallback, useState } from 'react';
+import type { ThreadSummary } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
+import { Notice } from '../components/ui/Notice';
 import { Conversation } from '../conversation/Conversation';
 import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import type { SourceLocation } from '../conversation/sourceLocation';
 import { knownFieldsQuery } from '../fields/extractionQueries';
+import { configQuery } from '../session/config';
+import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { AskBox } from './AskBox';
@@ -20,6 +24,7 @@ import { suggestedQuestions } from './suggestions';
 import { ThreadList } from './ThreadList';
 import { refresh } from '../api/queryKeys';
 
+const MAX_RECENT = 4;
 const askRoute = getRouteApi('/ask');
 
 export function AskPage() {
@@ -46,6 +51,7 @@ export function AskPage() {
         params.thread === thread ? { ...filtersOf(params), ...(next !== undefined && { thread: next }) } : params,
       { replace: false },
     );
+  const hasNoModel = useQuery(configQuery).data?.offline_model === true;
   const isEmpty = thread === undefined && find === undefined;
   return (
     <div className="relative flex h-full min-h-0 bg-background">
@@ -75,13 +81,18 @@ export function AskPage() {
             <div className="mx-auto grid w-full max-w-[48rem] content-end gap-1 px-5 pb-2">
               <h2 className="text-2xl font-semibold">{t('ask.title')}</h2>
               <p className="text-muted-foreground">{t('ask.hint')}</p>
+              {hasNoModel && (
+                <div className="pt-2">
+                  <Notice>{t('ask.noModel')}</Notice>
+                </div>
+              )}
             </div>
           ) : (
             <Conversation key={thread} threadId={thread} areTitles onShow={show} />
           )}
         </div>
         <AskBox
-          className={isEmpty ? 'mb-auto' : undefined}
+          className={isEmpty ? (threads.data?.items.length ? 'lg:mb-auto' : 'mb-auto') : undefined}
           isStart={isEmpty}
           question={question ?? find}
           key={`${thread ?? ''} ${find ?? ''}`}
@@ -97,9 +108,35 @@ export function AskPage() {
             if (threadId !== thread) replace(threadId);
           }}
         />
+        {isEmpty && <Recent threads={threads.data?.items ?? []} onOpen={(next) => open({ thread: next })} />}
       </div>
       {place !== null && <SourceViewer place={place} onClose={() => setPlace(null)} />}
     </div>
+  );
+}
+
+/** The last conversations, where their list is not beside the page. */
+function Recent({ threads, onOpen }: { threads: readonly ThreadSummary[]; onOpen: (threadId: string) => void }) {
+  if (threads.length === 0) return null;
+  return (
+    <section aria-labelledby="recent" className="mx-auto mb-auto w-full max-w-[48rem] px-5 pb-4 lg:hidden">
+      <h3 id="recent" className="mb-1 text-xs text-muted-foreground">
+        {t('ask.recent')}
+      </h3>
+      <ul>
+        {threads.slice(0, MAX_RECENT).map((one) => (
+          <li key={one.id} className="border-b border-line last:border-0">
+            <button
+              type="button"
+              className="flex min-h-11 w-full items-center gap-3 text-left hover:bg-hover"
+              onClick={() => onOpen(one.id)}>
+              <span className="min-w-0 flex-1 truncate">{visibleText(one.title ?? t('chat.untitled'))}</span>
+              <span className="text-xs text-muted-foreground">{formatAge(one.updated_at)}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 

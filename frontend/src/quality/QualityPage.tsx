@@ -135,7 +135,7 @@ function Figures({ schemaId, period, data }: FiguresProps) {
   return (
     <dl className="grid grid-cols-2 gap-4 sm:auto-cols-auto sm:grid-flow-col sm:grid-cols-none">
       {cost !== undefined && cost.cost_usd > 0 && (
-        <div>
+        <div className="max-sm:col-span-2">
           <dt className="text-xs text-muted-foreground">{t('home.cost')}</dt>
           <dd className="text-3xl font-semibold">{formatCost(cost.cost_usd)}</dd>
           <dd className="text-xs text-muted-foreground">

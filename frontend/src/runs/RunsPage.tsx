@@ -111,6 +111,7 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
   const updateSearch = useUpdateSearch<RunsView>();
   const listed = useInfiniteQuery({ ...runsQuery(view), placeholderData: (before) => before });
   const pages = listed.data?.pages ?? [];
+  const counts = useCounts(view);
   return (
     <div className="flex h-full min-h-0 bg-background">
       <div className={cn('flex min-w-0 flex-1 flex-col', runId !== null && 'max-xl:hidden')}>
@@ -125,7 +126,7 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
         <Tabs<RunFilter>
           label={t('runs.filter')}
           value={view.show ?? 'all'}
-          tabs={FILTERS.map((value) => ({ value, label: t(`runs.filters.${value}`) }))}
+          tabs={FILTERS.map((value) => ({ value, label: t(`runs.filters.${value}`), count: counts[value] }))}
           onChange={(next) =>
             updateSearch(({ show: _, ...before }) => (next === 'all' ? before : { ...before, show: next }))
           }
@@ -185,6 +186,19 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
   );
 }
 
+/** How many runs there are to follow, to approve and to look into, up to a page of them. */
+function useCounts({ show: _, ...view }: RunsView): Partial<Record<RunFilter, number | string>> {
+  const countOf = (found: { data?: { pages: { items: Run[] }[] } | undefined; hasNextPage: boolean }) => {
+    const count = found.data?.pages.reduce((sum, page) => sum + page.items.length, 0);
+    return found.hasNextPage ? `${formatNumber(PAGE)}+` : count || undefined;
+  };
+  return {
+    running: countOf(useInfiniteQuery(runsQuery({ ...view, show: 'running' }))),
+    awaiting_approval: countOf(useInfiniteQuery(runsQuery({ ...view, show: 'awaiting_approval' }))),
+    failed: countOf(useInfiniteQuery(runsQuery({ ...view, show: 'failed' }))),
+  };
+}
+
 interface RowProps {
   run: Run;
   names: ReadonlyMap<string, string>;
@@ -207,8 +221,8 @@ function Row({ run, names, view, isOpen }: RowProps) {
           params={{ runId: run.id }}
           search={view}
           className="flex min-h-8 items-center gap-2 text-foreground no-underline after:absolute after:inset-0">
-          <span className="shrink-0 font-medium">{taskName(run)}</span>
-          <span className="truncate text-muted-foreground">{subject?.name}</span>
+          <span className="truncate font-medium">{subject?.name ?? taskName(run)}</span>
+          {subject !== null && <span className="shrink-0 text-muted-foreground max-sm:hidden">{taskName(run)}</span>}
         </Link>
       </td>
       <td className="max-lg:hidden">

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { keyLabel, pathLabel } from '../fields/labels';
 import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
-import { formatCost, formatEstimate, sumCosts, visibleText } from './format';
+import { formatCost, formatDuration, formatEstimate, sumCosts, visibleText } from './format';
 
 test.each([
   ['invoice\u202efdp.exe', 'invoice\\u202efdp.exe'],
@@ -91,3 +91,12 @@ test('costs that are added here show the same cents as the sum of the service', 
   expect(sumCosts([0.1, null])).toBeNull();
   expect(sumCosts([])).toBe(0);
 });
+
+test.each([
+  [120, '120ms'],
+  [7500, '7.5s'],
+  [59_700, '1m'],
+  [895_000, '14m 55s'],
+  [3_600_000, '1h'],
+  [7_384_000, '2h 3m'],
+])('a duration of %i ms is %s', (milliseconds, text) => expect(formatDuration(milliseconds)).toBe(text));

@@ -141,14 +141,19 @@ export function formatEstimate(amount: number): string {
     : t('common.about', { amount: inDollars(amount, 2) });
 }
 
+/** 120ms, 7.5s, 14m 55s. */
 export function formatDuration(milliseconds: number): string {
-  const [value, unit] = milliseconds < 1000 ? [milliseconds, 'millisecond'] : [milliseconds / 1000, 'second'];
-  return formatNumber(value, {
-    style: 'unit',
-    unit,
-    unitDisplay: 'narrow',
-    maximumFractionDigits: unit === 'second' ? 1 : 0,
-  });
+  const inUnit = (value: number, unit: string, maximumFractionDigits = 0) =>
+    formatNumber(value, { style: 'unit', unit, unitDisplay: 'narrow', maximumFractionDigits });
+  if (milliseconds < 1000) return inUnit(milliseconds, 'millisecond');
+  const seconds = Math.round(milliseconds / 1000);
+  if (seconds < 60) return inUnit(milliseconds / 1000, 'second', 1);
+  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const units = ['hour', 'minute', 'second'];
+  return parts
+    .flatMap((value, at) => (value === 0 ? [] : [inUnit(value, units[at]!)]))
+    .slice(0, 2)
+    .join(' ');
 }
 
 /** Escape invisible characters and those that change the direction of text, so that no name can be mistaken for another. */

@@ -1,5 +1,6 @@
 /** A share over weeks with its upper bound, drawn with SVG. The table behind it says the same. */
 
+import { cn } from '../ui/cn';
 import { Axes } from './Axes';
 import { axisLines } from './scale';
 
@@ -67,9 +68,9 @@ export function BoundChart({ weeks, marks, formatValue }: Props) {
       {marks.map((one) => (
         <span
           key={one.id}
-          className="absolute inset-y-0 border-l border-dashed border-muted-foreground pl-1.5 whitespace-nowrap"
+          className="absolute inset-y-0 border-l border-dashed border-muted-foreground whitespace-nowrap"
           style={{ left: `${left(one.at)}%` }}>
-          {one.label}
+          <span className={cn('absolute top-0', left(one.at) > 70 ? 'right-1.5' : 'left-1.5')}>{one.label}</span>
         </span>
       ))}
       {weeks.map((one, at) => (

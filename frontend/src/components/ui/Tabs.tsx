@@ -8,7 +8,8 @@ import { formatNumber } from '../../shared/format';
 export interface Tab<Value extends string> {
   value: Value;
   label: ReactNode;
-  count?: number | undefined;
+  /** A text where more may follow: 50+. */
+  count?: number | string | undefined;
 }
 
 interface Props<Value extends string> {
@@ -53,7 +54,9 @@ export function Tabs<Value extends string>(props: Props<Value>) {
               )}>
               {tab.label}
               {tab.count !== undefined && (
-                <span className="font-normal text-muted-foreground">{formatNumber(tab.count)}</span>
+                <span className="font-normal text-muted-foreground">
+                  {typeof tab.count === 'number' ? formatNumber(tab.count) : tab.count}
+                </span>
               )}
             </Base.Tab>
           ))}
