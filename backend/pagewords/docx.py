@@ -174,9 +174,7 @@ class _PartReader:
     def _cells(self, row: Any, inherited: TextStyle) -> list[str]:
         style = self._styles.of_row(row, inherited)
         cells = [
-            _PartReader(
-                cell, self._document, self._picture_file, replace(style, hidden=True) if _is_covered(cell) else style
-            ).parts
+            _PartReader(cell, self._document, self._picture_file, self._styles.of_cell(cell, style)).parts
             for cell in _rows_or_cells(row, "tc")
         ]
         self._lines.pictures += [picture for parts in cells for part in parts for picture in part.pictures]
@@ -199,7 +197,7 @@ class _PartReader:
             if not look.is_visible:
                 if kind == "text":
                     self._document.hidden.extend(clean(value).split())
-            elif kind == "text" and look.is_struck:
+            elif kind == "text" and (look.is_struck or look.is_in_deleted_cell):
                 self._document.struck.extend(clean(value).split())
             elif kind == "text" and (look.is_raised or look.is_lowered):
                 line += superscript(value, line, is_lowered=look.is_lowered)
@@ -267,10 +265,12 @@ class _PartReader:
                 yield "text", f" {child.get('string', '')} ", style
             elif tag in _PICTURES:
                 yield "picture", child, style
-            # pPr contains tab stops, Fallback repeats the text box for old versions, del and moveFrom are not on the
-            # page.
-            elif tag in (f"{_W}pPr", f"{_W}del", f"{_W}moveFrom", _FALLBACK):
+            # pPr contains tab stops, and Fallback repeats the text box for old versions.
+            elif tag in (f"{_W}pPr", _FALLBACK):
                 continue
+            elif tag in (f"{_W}del", f"{_W}moveFrom"):  # Word strikes it out or leaves it out, depending on the view
+                deleted = " ".join(node.text or "" for node in child.iter(f"{_W}t", f"{_W}delText"))
+                yield "text", deleted, replace(style, is_struck=True)
             elif tag == f"{_W}ruby":
                 yield from self._ruby(child, style)
             elif tag in _RUNS:
@@ -333,12 +333,6 @@ def _selected_legacy_entry(choice: Any) -> str:
     marks = (choice.find(f"{_W}{name}") for name in ("result", "default"))
     number = next((mark.get(f"{_W}val", "0") for mark in marks if mark is not None), "0")
     return entries[int(number)] if number.isdecimal() and int(number) < len(entries) else ""
-
-
-def _is_covered(cell: Any) -> bool:
-    """Return whether a merged cell of a row above covers this one."""
-    merge = cell.find(f"{_W}tcPr/{_W}vMerge")
-    return merge is not None and merge.get(f"{_W}val", "continue") == "continue"
 
 
 def _grid_columns(node: Any, path: str, default: int) -> int:

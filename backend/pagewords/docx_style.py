@@ -24,6 +24,7 @@ class TextStyle:
     is_raised: bool = False
     is_lowered: bool = False
     is_struck: bool = False
+    is_in_deleted_cell: bool = False
     is_squeezed: bool = False  # so narrow that letters look like lines
     symbol_font: str = ""  # its name, if the font shows symbols instead of letters
 
@@ -62,8 +63,21 @@ class DocxStyles:
         return self._with_named(_value(table, "tblPr/{}tblStyle"), inherited)
 
     def of_row(self, row: Any, inherited: TextStyle) -> TextStyle:
-        hidden = row.find(f"{_W}trPr/{_W}hidden")
-        return replace(inherited, hidden=inherited.hidden or is_on(hidden))
+        hidden = is_on(row.find(f"{_W}trPr/{_W}hidden")) or _is_flat(row.find(f"{_W}trPr/{_W}trHeight"))
+        is_deleted = row.find(f"{_W}trPr/{_W}del") is not None
+        return replace(
+            inherited, hidden=inherited.hidden or hidden, is_in_deleted_cell=inherited.is_in_deleted_cell or is_deleted
+        )
+
+    def of_cell(self, cell: Any, inherited: TextStyle) -> TextStyle:
+        merge = cell.find(f"{_W}tcPr/{_W}vMerge")
+        is_covered = merge is not None and merge.get(f"{_W}val", "continue") == "continue"
+        is_deleted = cell.find(f"{_W}tcPr/{_W}cellDel") is not None
+        return replace(
+            inherited,
+            hidden=inherited.hidden or is_covered,
+            is_in_deleted_cell=inherited.is_in_deleted_cell or is_deleted,
+        )
 
     def _with_named(self, name: str | None, inherited: TextStyle) -> TextStyle:
         chain: list[Any] = []
@@ -117,3 +131,9 @@ def is_on(mark: Any) -> bool:
 
 def _half_points(text: str | None, default: float) -> float:
     return float(text) / 2 if text and text.isascii() and text.isdigit() else default
+
+
+def _is_flat(height: Any) -> bool:
+    """Return whether a row has a fixed height in which no text fits, in twentieths of a point."""
+    value = "" if height is None or height.get(f"{_W}hRule") != "exact" else height.get(f"{_W}val", "")
+    return value.isdigit() and int(value) < 20 * MIN_FONT_POINTS

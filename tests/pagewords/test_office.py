@@ -71,8 +71,20 @@ def test_docx_deleted_and_hidden_text_is_left_out_and_other_text_is_read() -> No
         "<w:t>shown</w:t></w:r></w:p>"
         "<w:p><w:r><w:t>around</w:t></w:r><w:r><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent></w:r></w:p>"
     )
-    ((*lines,),) = docx_parts(make_docx(body), Limits())
-    assert lines == ["controlled", "inserted", "shown", "around", "boxed"]
+    (part,) = docx_parts(make_docx(body), Limits())
+    assert part == ["controlled", "inserted", "shown", "around", "boxed"]
+    assert (part.hidden, part.struck) == (["hidden"], ["deleted"])
+
+
+def test_docx_text_that_a_tracked_change_removes_counts_as_struck_out() -> None:
+    row = "<w:tr><w:trPr>{}</w:trPr><w:tc><w:tcPr>{}</w:tcPr><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc></w:tr>"
+    rows = (("<w:del w:id='1'/>", "", "row"), ("", "<w:cellDel w:id='2'/>", "cell"), ("", "", "kept"))
+    moved = "<w:moveFrom w:id='3'><w:r><w:t>moved 4711</w:t></w:r></w:moveFrom>"
+    flat = ("<w:trHeight w:val='1' w:hRule='exact'/>", "", "flat")
+    body = f"<w:tbl>{''.join(row.format(*one) for one in (*rows, flat))}</w:tbl><w:p>{moved}</w:p>"
+    (part,) = docx_parts(make_docx(body), Limits())
+    assert [line for line in part if line] == ["kept"]
+    assert (part.struck, part.hidden) == (["row", "cell", "moved", "4711"], ["flat"])
 
 
 def test_docx_raised_digits_check_boxes_and_formulas_are_read() -> None:
