@@ -151,7 +151,7 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         await page.locator("[data-phase=failed]").wait_for()
         # The earlier extraction is shown, here and in the list; the other one can be selected.
         await row.get_by_text("Matched").first.wait_for(state="attached")
-        await page.get_by_text("Extracted", exact=True).wait_for()
+        await page.get_by_text(label("documents.statuses.extracted"), exact=True).wait_for()
         await choose("failed")
         await row.wait_for(state="detached")
         await choose("completed")

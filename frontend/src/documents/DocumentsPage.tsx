@@ -12,7 +12,7 @@ import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
-import { Loading } from '../components/ui/Loading';
+import { LoadingRows } from '../components/ui/Loading';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
@@ -95,7 +95,7 @@ export function DocumentsPage() {
       <Uploads />
       {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
       {listed.isPending ? (
-        <Loading />
+        <LoadingRows height={ROW} />
       ) : documents.length === 0 && listed.isSuccess ? (
         <NoDocuments isNarrowed={isNarrowed} canWrite={canWrite} update={update} />
       ) : (

@@ -10,7 +10,7 @@ import { cn } from '../components/ui/cn';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Field } from '../components/ui/Field';
-import { Loading } from '../components/ui/Loading';
+import { LoadingRows } from '../components/ui/Loading';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Select } from '../components/ui/Select';
@@ -66,8 +66,12 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
   const canWrite = useCanWrite();
   const uses = useUses();
   const [isCreating, setCreating] = useState(false);
-  const list = (listed.data ?? []).toSorted((one, other) => one.name.localeCompare(other.name));
-  const shownId = schemaId ?? list[0]?.id;
+  const tables = useQuery(tablesQuery);
+  // The most used first; until that is known, none is opened.
+  const list = (listed.data ?? []).toSorted(
+    (one, other) => uses(other.id).documents - uses(one.id).documents || one.name.localeCompare(other.name),
+  );
+  const shownId = schemaId ?? (tables.isPending ? undefined : list[0]?.id);
   const create = canWrite && (
     <Button kind="quiet" icon={Plus} label={t('schemas.create')} onClick={() => setCreating(true)} />
   );
@@ -111,8 +115,8 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
         <div className={cn('flex min-w-0 flex-1', schemaId === null && 'max-lg:hidden')}>
           <OneSchema key={shownId} schemaId={shownId} uses={uses(shownId)} />
         </div>
-      ) : listed.isPending ? (
-        <Loading />
+      ) : listed.isPending || tables.isPending ? (
+        <LoadingRows height={44} />
       ) : (
         <div className="flex-1">
           <EmptyState icon={Braces} title={t('schemas.none')} text={t('schemas.hint')}>
@@ -171,7 +175,14 @@ function OneSchema({ schemaId, uses }: OneProps) {
         <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />
       </div>
     );
-  if (schema === undefined) return <Loading />;
+  if (schema === undefined)
+    return (
+      <div className="min-w-0 flex-1">
+        <div className="h-12 border-b border-border" />
+        <div className="h-10 border-b border-border" />
+        <LoadingRows height={44} />
+      </div>
+    );
   const stored = (schema.schema ?? EMPTY) as Shape;
   const shown = draft ?? stored;
   const mayWrite = canWrite && !schema.deleted;

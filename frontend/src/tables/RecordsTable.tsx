@@ -7,7 +7,7 @@ import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState, useS
 import type { ReadRow, RecordRow, RecordsPage } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { EmptyState } from '../components/ui/EmptyState';
-import { Loading } from '../components/ui/Loading';
+import { LoadingRows } from '../components/ui/Loading';
 import { ErrorNotice, errorMessage } from '../components/ui/Notice';
 import { Tabs } from '../components/ui/Tabs';
 import { toast } from '../components/ui/Toast';
@@ -205,7 +205,10 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
 
   if (rows.first === undefined) {
     return rows.error === null ? (
-      <Loading />
+      <div className="min-w-0 flex-1">
+        <div className="h-10 border-b border-border" />
+        <LoadingRows height={34} />
+      </div>
     ) : (
       <div className="p-4">
         <ErrorNotice error={rows.error} onRetry={rows.retry} />

@@ -6,7 +6,7 @@ import { Plus, Table2 } from 'lucide-react';
 import { useState } from 'react';
 import { Button } from '../components/ui/Button';
 import { EmptyState } from '../components/ui/EmptyState';
-import { Loading } from '../components/ui/Loading';
+import { LoadingRows } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
 import { StatusPill } from '../components/ui/StatusPill';
@@ -36,7 +36,7 @@ export function TablesPage() {
       </header>
       {tables.isError && <ErrorNotice error={tables.error} onRetry={() => void tables.refetch()} />}
       {tables.isPending ? (
-        <Loading />
+        <LoadingRows height={34} />
       ) : items.length === 0 && tables.isSuccess ? (
         <EmptyState icon={Table2} title={t('stacks.none')} text={t('stacks.noneHint')}>
           {create}

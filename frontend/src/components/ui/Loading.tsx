@@ -12,3 +12,19 @@ export function Loading({ lines = 6 }: { lines?: number }) {
     </div>
   );
 }
+
+/** The head and the rows of a list while it loads, as high as they will be. */
+export function LoadingRows({ height, lines = 12 }: { height: number; lines?: number }) {
+  return (
+    <div className="min-w-0 flex-1 overflow-hidden" role="status" aria-label={t('common.loading')}>
+      <div className="h-8 border-b border-border bg-sidebar" />
+      {Array.from({ length: lines }, (_, index) => (
+        <div key={index} className="flex items-center gap-8 border-b border-line px-4" style={{ height }}>
+          <Skeleton className={index % 3 === 2 ? 'w-1/5' : 'w-1/4'} />
+          <Skeleton className="w-1/6" />
+          <Skeleton className="w-1/12" />
+        </div>
+      ))}
+    </div>
+  );
+}
