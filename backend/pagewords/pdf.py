@@ -28,7 +28,7 @@ from pagewords.check_boxes import (
 from pagewords.combs import join_cells
 from pagewords.drawing import put_text
 from pagewords.errors import Damaged, NoText, OverLimit, PasswordProtected
-from pagewords.garbled import is_garbled
+from pagewords.garbled import is_garbled, is_spaced_out
 from pagewords.jobs import WHOLE_PAGE
 from pagewords.layout import check_size, layout_page
 from pagewords.ocr import CERTAIN_SCORE
@@ -363,6 +363,8 @@ class Pdf:
                 unreadable = detector.count_unreadable_images(boxes.as_shown)
                 has_objects = pdfium.FPDFPage_CountObjects(page) > 0
                 return _TextLayer(alone, needs_ocr=has_objects, unreadable=unreadable, without_font=without_font)
+            if is_spaced_out([(word.text, word.box) for word in words]):
+                return _TextLayer(alone, needs_ocr=True, is_garbled=True)
             check_boxes = _find_check_boxes(layer, detector, boxes, words, codes, filled_in)
             unclear = sum(one.is_ticked is None for one in check_boxes)
             if check_boxes:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from generated_files import make_pdf, stream, text_at
-from pagewords.garbled import is_garbled
+from pagewords.garbled import is_garbled, is_spaced_out
 from pagewords.pages import Limits
 from pagewords.pdf import Pdf
 from pagewords.reading_warnings import WarningCode
@@ -36,6 +36,15 @@ def test_garbled_text_layer_is_left_to_ocr(shift: int) -> None:
 def test_correct_text_layer_is_read() -> None:
     page = Pdf(make_pdf_with_shifted_unicode_map(0), Limits()).read_page(1)
     assert page is not None and page.text.splitlines()[0] == LINES[0]
+
+
+def test_columns_of_short_codes_are_not_loose_letters() -> None:
+    cells = [(at, 20.0 * row) for row in range(20) for at in range(5)]
+    columns, letters = (
+        [("AB", (pitch * at, top, pitch * at + 14, top + 10)) for at, top in cells] for pitch in (100.0, 16.0)
+    )
+    assert not is_spaced_out(columns)
+    assert is_spaced_out(letters)
 
 
 @pytest.mark.anyio
