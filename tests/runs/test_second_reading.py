@@ -124,6 +124,8 @@ async def test_differing_value_is_to_review_with_both_values_and_boxes(case):
     [
         ([http_error(529)], "model_busy"),
         ([http_error(503)], "model_unavailable"),
+        ([http_error(500)], "model_unavailable"),
+        ([http_error(429)], "model_busy"),
         ([http_error(401)], "model_refused_key"),
         ([drop_connection(text("The total is 10.00."))], "model_unavailable"),
         pytest.param(
@@ -143,6 +145,34 @@ async def test_first_result_stays_and_run_says_why_second_reading_is_missing(cas
         row = case.extraction()
         assert (row["status"], row["extracted_fields"], row["review_count"]) == ("completed", FIRST, 0)
         assert "second_reading" not in json.dumps(row["evidence"])
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [{"fields": {"invoice": {"total": 10}}}, {"total": 10}, {"fields": [{"name": "total", "value": 10}]}],
+    ids=["nested", "flat", "list"],
+)
+async def test_second_model_with_another_structure_has_three_tries(case, structure):
+    wrong = [call("submit_reading", structure)]
+    async with two_models(case, [extracts()], [wrong] * 9) as both:
+        run = await both.run()
+        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "agent_stopped"), run
+        assert len(both.second.requests) in (3, 4)  # one may be on its way when the run ends
+        row = case.extraction()
+        assert (row["status"], row["extracted_fields"], row["review_count"]) == ("completed", FIRST, 0)
+
+
+async def test_only_fields_of_the_schema_are_compared(case):
+    row = {"type": "object", "properties": {"name": {"type": "string"}, "amount": {"type": "number"}}}
+    properties = {"number": {"type": "string"}, "rows": {"type": "array", "items": row}}
+    followed = await case.another_extraction({"type": "object", "properties": properties})
+    first = {"number": "17", "rows": ROWS}
+    read = {**first, "tax": 1.9, "vendor": {"name": "Widget"}, "rows": [{**one, "tax": 1.9} for one in ROWS]}
+    async with two_models(followed, [extracts(first)], [reads(read)]) as both:
+        run = await both.run()
+        found = run["result"]
+        assert (found["code"], found["agrees"], found["differs"], found["rows"]) == (None, 5, 0, 0)
+        assert {status for status, _ in both.statuses().values()} == {"found"}
 
 
 async def test_first_result_stays_if_the_second_model_is_down(case):

@@ -88,9 +88,10 @@ class Task(Generic[Request, TaskInput]):
     `check` refuses an invalid request before the transaction in which `begin` returns the run's subject and `input`.
     `briefing` makes the run's first message from the input. `message` returns the person's own words, in tasks that act
     on the person's behalf, such as a correction. `max_turns` and `seconds` lower the limits of the service. `seconds`
-    covers the run and its child runs, but not the time spent waiting for a person. After `rounds` messages with calls
-    the model is asked to answer in words. `needs` are the subject columns that a run must have. `approval` overrides
-    the agent's. A task with `when_read` starts for each document that asks for it, once the document is read.
+    covers the run and its child runs, but not the time spent waiting for a person. `max_refusals` limits the refused
+    calls of an attempt. After `rounds` messages with calls the model is asked to answer in words. `needs` are the
+    subject columns that a run must have. `approval` overrides the agent's. A task with `when_read` starts for each
+    document that asks for it, once the document is read.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Task(Generic[Request, TaskInput]):
     # Returns whether the caller wants the fallback right away, without the agent.
     without_agent: Callable[[TaskInput], bool] | None = None
     max_turns: int | None = None
+    max_refusals: int | None = None
     seconds: int | None = None
     rounds: int | None = None
     approval: Approval | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,6 +14,7 @@ from fieldmark.domain import paths
 from fieldmark.domain.fields import Missing, leaves, value_at
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.paths import EACH, Path, Pattern
+from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.scoring import ComparedValue, compare_values, is_same_value
 
 DOUBTED_BELOW: Final = 0.95
@@ -208,6 +209,38 @@ def _limited(value: JsonValue, wanted: list[Pattern]) -> JsonValue:
         return {key: _limited(child, below[key]) for key, child in value.items() if below[key]}
     if isinstance(value, list):
         return [_limited(child, [one[1:] for one in wanted if one[0] is EACH]) for child in value]
+    return value
+
+
+def described_fields(schema: JsonObject | None, fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the fields without those that a schema neither describes nor allows.
+
+    >>> described_fields({"properties": {"total": {}}}, {"total": 1, "note": {"a": 2}})
+    {'total': 1}
+    """
+    if schema is None:
+        return dict(fields)
+    unknown = set(unknown_fields(schema, set(_places(dict(fields)))))
+    return as_object(_without(dict(fields), unknown))
+
+
+def _places(value: JsonValue, at: Path = ()) -> Iterator[Path]:
+    """Yield the path of each value in a value. All items of a list are the first one."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield (*at, key)
+            yield from _places(child, (*at, key))
+    elif isinstance(value, list):
+        for child in value:
+            yield from _places(child, (*at, 0))
+
+
+def _without(value: JsonValue, unknown: Collection[Path], at: Path = ()) -> JsonValue:
+    if isinstance(value, dict):
+        known = {key: child for key, child in value.items() if (*at, key) not in unknown}
+        return {key: _without(child, unknown, (*at, key)) for key, child in known.items()}
+    if isinstance(value, list):
+        return [_without(child, unknown, (*at, 0)) for child in value]
     return value
 
 

@@ -18,6 +18,7 @@ from fieldmark.runs.message_parts import (
     MessagePart,
     MessageStarted,
     ServiceRetry,
+    ToolReturned,
 )
 from fieldmark.tools.toolset import RunAnswer
 
@@ -125,6 +126,9 @@ _NO_TURNS = (
     "continue. Otherwise start the run again, with a higher max_turns or FIELDMARK_MAX_TURNS.",
 )
 NO_TURNS_LEFT = Outcome("failed", code=_NO_TURNS[0], error=_NO_TURNS[1])
+_REFUSED_TOO_OFTEN = Outcome(
+    "failed", error="The model's calls were refused too often. Choose another model.", code=RunError.AGENT_STOPPED
+)
 KEY_REFUSED = Outcome("failed", code=_BY_HTTP_STATUS[401][0], error=_BY_HTTP_STATUS[401][1])
 
 
@@ -174,6 +178,19 @@ class OutcomeObserver:
                 self._result = part
             case _:
                 pass
+
+
+class RefusalLimit:
+    """An observer that raises RunEnded after so many refused calls, if there is a limit."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._left = limit
+
+    def on_part(self, part: MessagePart) -> None:
+        if self._left is not None and isinstance(part, ToolReturned) and part.is_error:
+            self._left -= 1
+            if not self._left:
+                raise RunEnded(_REFUSED_TOO_OFTEN)
 
 
 def outcome_of_result(result: ConversationResult, api_error: str | None = None, is_streaming: bool = False) -> Outcome:

@@ -40,7 +40,15 @@ from fieldmark.runs.events.writer import EventWriter
 from fieldmark.runs.lifecycle.context import run_context, service_calls
 from fieldmark.runs.message_parts import MessageStarted, Observer, notify
 from fieldmark.runs.monitor import RunMonitor
-from fieldmark.runs.outcome import NO_ANSWER, NO_TURNS_LEFT, Outcome, OutcomeObserver, RunEnded, completed_by_tool
+from fieldmark.runs.outcome import (
+    NO_ANSWER,
+    NO_TURNS_LEFT,
+    Outcome,
+    OutcomeObserver,
+    RefusalLimit,
+    RunEnded,
+    completed_by_tool,
+)
 from fieldmark.stores import runs, tool_calls, usage
 from fieldmark.stores.runs import RunRow
 from fieldmark.telemetry.metrics import Metrics
@@ -404,6 +412,7 @@ class Runner:
                 telemetry,
                 claimed.deltas,
                 CallPreviews(tools, claimed.deltas),
+                RefusalLimit(claimed.task.max_refusals),
             ]
             try:
                 with cli_errors():

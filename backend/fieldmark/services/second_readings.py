@@ -20,6 +20,7 @@ from fieldmark.domain.second_reading import (
     OtherValue,
     asked_schema,
     compare_readings,
+    described_fields,
     limited_fields,
 )
 from fieldmark.errors import Invalid
@@ -46,11 +47,12 @@ async def make_reading(
     """Return the reading to store: its fields, and where those are printed, by its own paths, unless it agrees. Raise
     Invalid if it has none of the fields that were asked for, or is too long to keep."""
     schema = await run_queued(org_id, schema_to_ask, row, patterns)
-    # What was not asked for is not compared.
-    read = limited_fields(as_object(await run_queued(org_id, coerce, schema, (), fields)), patterns)
+    read = as_object(await run_queued(org_id, coerce, schema, (), fields))
+    read = await run_queued(org_id, _asked_fields, row, patterns, read)
     if not read.keys() & {*as_object(schema.get("properties")), *row.extracted_fields}:
         raise Invalid("None of these is a field of the schema: use its names and structure.")
-    compared = await run_queued(org_id, compare_readings, limited_fields(row.extracted_fields, patterns), read)
+    asked = await run_queued(org_id, _asked_fields, row, patterns, row.extracted_fields)
+    compared = await run_queued(org_id, compare_readings, asked, read)
     places: JsonObject = {}
     if compared.differs or compared.rows:
         found = await evidence.find(org_id, index, (), read, schema=row.schema, current_fields={}, claims={})
@@ -71,7 +73,8 @@ async def record(
     """Compare a reading with the extraction as it is now. Store the result with the evidence; no value is written."""
     row = await extractions.get(conn, extraction_id, lock=True)
     read, places = as_object(reading["fields"]), as_object(reading["places"])
-    compared = await run_in_thread(compare_readings, limited_fields(row.extracted_fields, patterns), read)
+    asked = await run_in_thread(_asked_fields, row, patterns, row.extracted_fields)
+    compared = await run_in_thread(compare_readings, asked, read)
     confidences: dict[str, float] = {}
     proofs: JsonObject = {}
     for name, (proof, score) in (await run_in_thread(_marks, row, compared, places)).items():
@@ -86,6 +89,13 @@ async def record(
             others[name] = {"value": other.value, **as_object(places.get(other.path))}
     await extractions.record_second_reading(conn, extraction_id, others)
     return compared
+
+
+def _asked_fields(
+    row: ExtractionRow, patterns: Collection[str] | None, fields: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """Return the fields that are compared: those that were asked for, and are in the schema if there is one."""
+    return described_fields(row.schema, limited_fields(fields, patterns))
 
 
 def _other_rows(compared: ComparedReadings) -> list[OtherValue]:

@@ -108,6 +108,7 @@ TASK = Task(
     needs=("document_id", "extraction_id"),
     seconds=SECONDS,
     max_turns=20,
+    max_refusals=3,
     is_internal=True,
 )
 
