@@ -13,12 +13,12 @@ const { byColumn, mixed, currencies } = totalsByColumn([
 
 test('the sum in each currency is shown in full, the most frequent first, and how many rows have none', () => {
   expect([[...mixed], currencies]).toEqual([['total'], [null, 'EUR']]);
-  const { container } = render(<ColumnTotals totals={byColumn.get('total')!} rows={4} />);
+  const { container } = render(<ColumnTotals totals={byColumn.get('total')!} rows={4} decimals={2} />);
   const shown = [...container.children].map(({ textContent }) => textContent?.trim());
-  expect(shown).toEqual([`7.5 ${t('tables.noCurrency')}`, '5.00 EUR', t('tables.without', { count: 1 })]);
+  expect(shown).toEqual([`7.50 ${t('tables.noCurrency')}`, '5.00 EUR', t('tables.without', { count: 1 })]);
 });
 
 test('under a table, the sums in a currency are in one line', () => {
-  const { container } = render(<ColumnTotals totals={byColumn.get('tax')!} rows={2} lines={currencies} />);
+  const { container } = render(<ColumnTotals totals={byColumn.get('tax')!} rows={2} decimals={0} lines={currencies} />);
   expect([...container.children].map(({ textContent }) => textContent?.trim())).toEqual(['3', '']);
 });

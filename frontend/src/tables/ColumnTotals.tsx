@@ -31,11 +31,13 @@ interface Props {
   totals: readonly ColumnTotal[];
   /** The number of rows; undefined if the column's numbers are not those of the rows. */
   rows: number | undefined;
+  /** The decimal places of the column's numbers. */
+  decimals: number;
   /** The currency of each line, which is shown elsewhere; without, that of each sum is shown beside it. */
   lines?: Totals['currencies'];
 }
 
-export function ColumnTotals({ totals, rows, lines }: Props) {
+export function ColumnTotals({ totals, rows, decimals, lines }: Props) {
   const missing = rows === undefined ? 0 : rows - totals.reduce((sum, { count }) => sum + count, 0);
   return (
     <>
@@ -43,7 +45,7 @@ export function ColumnTotals({ totals, rows, lines }: Props) {
         const one = totals.find((total) => total.currency === currency);
         return (
           <span key={currency} className="block truncate">
-            {one === undefined ? '\u00a0' : sumText(one)}{' '}
+            {one === undefined ? '\u00a0' : sumText(one, decimals)}{' '}
             <span className={lines === undefined ? 'font-normal text-muted-foreground' : 'sr-only'}>
               {one !== undefined && currencyText(currency, totals.length > 1)}
             </span>
@@ -57,9 +59,10 @@ export function ColumnTotals({ totals, rows, lines }: Props) {
   );
 }
 
-export function sumText({ sum, currency }: ColumnTotal): string {
-  const options = currency === null ? {} : { minimumFractionDigits: 2 };
-  return formatNumber(Number(sum), { maximumFractionDigits: 4, ...options });
+/** `decimals`: the decimal places of the column's numbers. */
+export function sumText({ sum, currency }: ColumnTotal, decimals: number): string {
+  const minimumFractionDigits = Math.min(Math.max(decimals, currency === null ? 0 : 2), 4);
+  return formatNumber(Number(sum), { minimumFractionDigits, maximumFractionDigits: 4 });
 }
 
 /** `isMixed`: whether there are sums in currencies, too. */

@@ -43,6 +43,7 @@ export function GridFoot({ columns, shown, width, totals, total, row }: Props) {
               <ColumnTotals
                 totals={ofColumn}
                 rows={path.split('[]').length - 1 === levels ? total : undefined}
+                decimals={columns[index]!.decimals}
                 lines={totals.currencies}
               />
             )}

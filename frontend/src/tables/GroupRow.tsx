@@ -58,12 +58,12 @@ export function GroupRow({ index, top, height, header, now, columns, shown, acti
         <span className="sr-only">{t('tables.rowCount', { count: rows })}</span>
       </div>
       {shown.map(({ index: at, start, size }) => {
-        const { path } = columns[at]!;
+        const { path, decimals } = columns[at]!;
         const totals = now?.totals.filter(({ column }) => column === path) ?? [];
         return (
           totals.length > 0 && (
             <div key={path} {...cell(at + FIRST)} className={styles.sum} style={{ left: start, width: size }}>
-              <ColumnTotals totals={totals} rows={undefined} />
+              <ColumnTotals totals={totals} rows={undefined} decimals={decimals} />
             </div>
           )
         );

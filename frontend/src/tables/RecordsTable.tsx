@@ -59,7 +59,7 @@ import { useClipboard } from './useClipboard';
 import { useSelection } from './useSelection';
 import { useTableRows } from './useTableRows';
 import { ViewTabs } from './ViewTabs';
-import { refresh } from '../api/queryKeys';
+import { refresh, type QueryKey } from '../api/queryKeys';
 
 const MAX_PAGES_SEARCHED = 20;
 const REVIEW = { id: 'table.review', keys: 'r' } as const;
@@ -165,6 +165,9 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
     const left = room - CHECK_WIDTH - documentWidth - STATUS_WIDTH - SCROLLBAR;
     return gridColumns(visible, layout, measured?.columns ?? new Map(), left, request.list);
   }, [all, hidden, layout, measured, width, besideWidth, documentWidth, request.list]);
+  // What is searched while rows are loaded again, perhaps in another order.
+  const latest = useRef({ rows, columns });
+  latest.current = { rows, columns };
   const clipboard = useClipboard({ columns, rows, selection, edits, canWrite, focus });
   const [menu, setMenu] = useState<string | null>(null);
   const [filtering, setFiltering] = useState<string | null>(null);
@@ -179,28 +182,41 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const asked = column ?? columns.find(({ path }) => needsLook(shownRow?.cells[path]));
   const isFocusBeside = () => document.activeElement?.closest('[data-pane]') !== null;
 
-  async function goToNext(at: Cursor, by: 1 | -1 = 1, only?: string) {
+  /** Rows that were read since they were loaded have other values that need a look. */
+  async function loadAgain() {
+    const queryKey: QueryKey = ['records', 'rows'];
+    queries.removeQueries({ queryKey, type: 'inactive' });
+    await refresh(queries, queryKey);
+  }
+  async function goToNext(at: Cursor, by: 1 | -1 = 1) {
     const wasBeside = isFocusBeside();
-    const next = by > 0 ? await findNext(at, only) : await findPrevious(at);
-    if (next === null) toast(t('tables.noneLeft'));
-    else grid.current?.show(next);
+    const find = () => (by > 0 ? findNext(at) : findPrevious(at));
+    const next = (await find()) ?? (await loadAgain().then(find));
+    show(next);
     // The focus follows the question, and is not lost with the answered one.
     if (wasBeside) (next === null ? focus : focusAnswer)();
   }
   /** Go to the first value that needs a look, with the question beside it. */
-  const review = (only?: string) => {
+  async function review(only?: string) {
     showPane(true);
     setClosed(new Set());
-    void goToNext({ row: -1, column: 0 }, 1, only).then(focusAnswer);
-  };
+    await loadAgain();
+    const next = await findNext({ row: -1, column: 0 }, only);
+    show(next);
+    (next === null ? focus : focusAnswer)();
+  }
+  function show(next: Cursor | null) {
+    if (next === null) toast(t('tables.noneLeft'));
+    else grid.current?.show(next);
+  }
   const hasRows = rows.first !== undefined;
-  useShortcut(REVIEW, () => review(), hasRows);
+  useShortcut(REVIEW, () => void review(), hasRows);
   useShortcut(UNDO, edits.undo, edits.canUndo);
   const reviewsDone = useRef(0);
   useEffect(() => {
     if (!hasRows || reviews === reviewsDone.current) return;
     reviewsDone.current = reviews;
-    review();
+    void review();
   }, [reviews, hasRows]);
 
   if (rows.first === undefined) {
@@ -222,10 +238,15 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   /** After the last one, search from the first row on: some may have been passed over. */
   async function findNext(at: Cursor, only?: string): Promise<Cursor | null> {
     const isAfter = (row: number, of: number) => row > at.row || of > at.column;
-    const next = await findIn(Math.max(0, at.row), rows.lines, isAfter, only);
+    const next = await findIn(Math.max(0, at.row), latest.current.rows.lines, isAfter, only);
     if (next !== null) return next;
     await edits.settled(); // else a value that is being confirmed is found again
-    return findIn(0, Math.min(rows.lines, at.row + 1), (row, of) => row < at.row || of < at.column, only);
+    return findIn(
+      0,
+      Math.min(latest.current.rows.lines, at.row + 1),
+      (row, of) => row < at.row || of < at.column,
+      only,
+    );
   }
   async function findIn(
     first: number,
@@ -235,9 +256,9 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   ): Promise<Cursor | null> {
     const end = Math.min(rowsEnd, first + MAX_PAGES_SEARCHED * PAGE);
     for (let start = first; start < end; start = (Math.floor(start / PAGE) + 1) * PAGE) {
-      const ofPage = await rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
+      const ofPage = await latest.current.rows.load(start, Math.min(end, (Math.floor(start / PAGE) + 1) * PAGE) - 1);
       for (const { line, row } of ofPage) {
-        const found = columns.findIndex(
+        const found = latest.current.columns.findIndex(
           ({ path }, of) =>
             (only === undefined || path === only) && isWanted(line, of + FIRST) && needsLook(row.cells[path]),
         );
@@ -249,10 +270,10 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   /** Among the rows that are loaded. */
   async function findPrevious(at: Cursor): Promise<Cursor | null> {
     for (let row = Math.max(0, at.row); row >= 0; row -= 1) {
-      const cells = rows.rowAt(row)?.cells;
-      const last = row === at.row ? at.column - FIRST - 1 : columns.length - 1;
+      const cells = latest.current.rows.rowAt(row)?.cells;
+      const last = row === at.row ? at.column - FIRST - 1 : latest.current.columns.length - 1;
       for (let of = last; of >= 0; of -= 1)
-        if (needsLook(cells?.[columns[of]?.path ?? ''])) return { row, column: of + FIRST };
+        if (needsLook(cells?.[latest.current.columns[of]?.path ?? ''])) return { row, column: of + FIRST };
     }
     return null;
   }
@@ -499,7 +520,7 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
             setMenu(null);
             focus();
           }}
-          onReview={() => review(menu)}
+          onReview={() => void review(menu)}
           onGroup={(group) =>
             onView(({ group: _, ...others }) => (group === undefined ? others : { ...others, group }))
           }
@@ -548,7 +569,7 @@ function measureColumns(
       return `${currency === null ? '' : `${currency} `}${displayCell(cell, { type, decimals })}`;
     });
     const sums = (byColumn.get(path) ?? []).map(
-      (one) => `${sumText(one)}${isGrouped ? ` ${currencyText(one.currency, true)}` : ''}`,
+      (one) => `${sumText(one, decimals)}${isGrouped ? ` ${currencyText(one.currency, true)}` : ''}`,
     );
     const width = Math.max(0, ...texts.map(widthOf), ...sums.map((sum) => widthOf(sum) - SIGN));
     return [path, { width, decimals }] as const;

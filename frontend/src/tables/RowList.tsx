@@ -120,7 +120,7 @@ export function RowList(props: Props) {
         <p className="flex shrink-0 items-baseline justify-between gap-4 border-t border-border bg-sidebar px-4 py-2">
           <span className="text-muted-foreground">{main.amount!.label}</span>
           <span className="text-right font-medium">
-            <ColumnTotals totals={sums} rows={total} />
+            <ColumnTotals totals={sums} rows={total} decimals={main.amount!.decimals} />
           </span>
         </p>
       )}
