@@ -154,7 +154,11 @@ export const router = createRouter({
   ]),
   basepath: basePath,
   defaultPreload: 'intent',
-  defaultPendingComponent: Loading,
+  defaultPendingComponent: () => (
+    <div className="h-full bg-background">
+      <Loading />
+    </div>
+  ),
   defaultPendingMs: 150,
   // Unknown search parameters are dropped.
   search: { strict: true },

@@ -125,7 +125,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         await page.set_viewport_size({"width": 1280, "height": 800})
         await check_area("tables", "/tables", page.get_by_role("main").get_by_role("link", name="Invoices"))
         row = page.get_by_role("row", name="invoice.txt")
-        await check_area("a stack", f"/tables/{stack['id']}", row.get_by_text(label("tables.rowStatuses.waiting")))
+        await check_area("a stack", f"/tables/{stack['id']}", row.get_by_text(label("statuses.waiting")))
         await page.get_by_role("button", name=label("stacks.actions")).click()
         await page.get_by_role("menuitem", name=label("stacks.columns")).click()
         await page.get_by_label(label("stacks.columnName")).wait_for()

@@ -38,7 +38,7 @@ async def test_calls_are_approved_edited_and_rejected(serve, browsing):
         await page.locator('rect[data-path="number"]').wait_for(state="attached")
         await card.get_by_role("figure").locator("image").wait_for()
         row = window.field_row("number")
-        await row.get_by_text("needs approval").first.wait_for()
+        await row.get_by_text(label("fields.statuses.waiting")).first.wait_for()
         (extraction,) = (await server.get("extractions"))["items"]
         assert (await server.extraction(extraction["id"]))["extracted_fields"] == {}
         await expect(card.get_by_role("button", name="Approve 1")).to_be_enabled()
@@ -134,7 +134,7 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         card = page.get_by_role("region", name=label("approvals.card"))
         row = window.field_row("number")
         await card.wait_for()
-        await row.get_by_text("needs approval").first.wait_for()
+        await row.get_by_text(label("fields.statuses.waiting")).first.wait_for()
         # With another extraction selected, no approval is shown.
         picker = page.get_by_role("combobox", name=label("document.extraction"))
 
@@ -145,13 +145,13 @@ async def test_cancelled_run_needs_no_approval_and_second_person_is_named(serve,
         await choose("completed")
         await row.get_by_text("Matched").first.wait_for(state="attached")
         await choose("in_progress")
-        await row.get_by_text("needs approval").first.wait_for()
+        await row.get_by_text(label("fields.statuses.waiting")).first.wait_for()
         await page.get_by_role("button", name="Cancel").click()
         await card.wait_for(state="detached")
         await page.locator("[data-phase=failed]").wait_for()
         # The earlier extraction is shown, here and in the list; the other one can be selected.
         await row.get_by_text("Matched").first.wait_for(state="attached")
-        await page.get_by_text(label("documents.statuses.extracted"), exact=True).wait_for()
+        await page.get_by_text(label("statuses.done"), exact=True).wait_for()
         await choose("failed")
         await row.wait_for(state="detached")
         await choose("completed")

@@ -158,7 +158,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         )
         areas = page.get_by_role("navigation", name=label("areas.main"))
         await window.open("/documents")
-        await page.get_by_text(label("documents.toCheck", count=2)).nth(1).wait_for()
+        await page.get_by_text(label("statuses.toCheck", count=2)).nth(1).wait_for()
         await areas.get_by_role("link", name="Inbox 4").wait_for()
 
         # On the document page: a missing field is a row, another one is added from the page, then it is reviewed.
@@ -218,7 +218,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         await areas.get_by_role("link", name="Documents").click()
         await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
         await page.get_by_role("combobox", name=label("documents.status")).click()
-        await page.get_by_role("option", name=label("documents.statuses.needs_review")).click()
+        await page.get_by_role("option", name=label("statuses.to_check")).click()
         await page.get_by_role("heading", name=label("documents.noMatches")).wait_for()
 
 

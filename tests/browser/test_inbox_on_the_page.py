@@ -154,6 +154,24 @@ async def unclear_extraction(server, clone, name: str = "a.txt") -> str:
     return extraction_id
 
 
+async def test_phone_shows_the_list_first_and_no_keys(serve, browsing, clone):
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+    async with serve(extraction_script(**UNCLEAR)) as server, browsing(server, **phone) as window:
+        await unclear_extraction(server, clone)
+        page = window.page
+        await window.open("/inbox")
+        listed = page.get_by_role("list", name=label("areas.inbox")).get_by_role("button")
+        back = page.get_by_role("button", name=label("inbox.list"))
+        await listed.first.wait_for()
+        await playwright.expect(back).to_be_hidden()
+        await listed.first.tap()
+        await page.get_by_role("region", name=re.compile(label("inbox.question", field=""))).wait_for()
+        await playwright.expect(page.locator("kbd:visible")).to_have_count(0)
+        await back.tap()
+        await listed.first.wait_for()
+        assert window.faults == []
+
+
 def question(page, field: str):
     return page.get_by_role("region", name=label("inbox.question", field=field))
 

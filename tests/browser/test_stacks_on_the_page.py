@@ -37,9 +37,9 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         )
         await page.get_by_role("button", name=label("stacks.create")).click()
         grid = page.get_by_role("grid", name="Invoices")
-        failed = label("tables.rowStatuses.failed")
+        failed = label("statuses.failed")
         await grid.get_by_role("row", name="broken.pdf").get_by_text(failed).wait_for()
-        await grid.get_by_role("row", name="2.txt").get_by_text(label("tables.rowStatuses.waiting")).wait_for()
+        await grid.get_by_role("row", name="2.txt").get_by_text(label("statuses.waiting")).wait_for()
         stack = (await server.get("stacks"))["items"][0]
         assert stack["progress"]["documents"] == 4
 
@@ -78,7 +78,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         note = grid.get_by_role("row", name="note.txt")
         await note.get_by_text(label("fields.statuses.not_written"), exact=True).first.wait_for(state="attached")
         await page.get_by_role("button", name=label("stacks.fillRest", count=1)).wait_for()
-        incomplete = label("tables.rowStatuses.incomplete")
+        incomplete = label("statuses.incomplete")
         again = label("tables.readAgain")
         for readings in (2, 3):
             await note.get_by_text(incomplete).wait_for()
@@ -130,7 +130,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.get_by_text(label("stacks.rowsOutdated", count=3)).wait_for()
         assert not [one for one in await columns(server, stack["id"]) if one == "iban"]
         await page.get_by_role("button", name=label("stacks.applyColumns")).click()
-        await page.get_by_role("button", name=f"3 {label('tables.rowStatuses.stale')}").wait_for()
+        await page.get_by_role("button", name=f"3 {label('statuses.stale')}").wait_for()
         assert "iban" in await columns(server, stack["id"])
         await grid.get_by_role("columnheader", name="IBAN").wait_for()
 

@@ -9,7 +9,7 @@ import { RunCost } from '../run/RunCost';
 import { RunDraft } from '../run/RunDraft';
 import styles from '../run/RunPanel.module.css';
 import { isRunning, type RunState } from '../run/runReducer';
-import { RunStep } from '../run/RunStep';
+import { RunSteps } from '../run/RunSteps';
 import { runStatusText } from '../run/runStatusText';
 import { useCancel } from '../run/useCancel';
 
@@ -64,11 +64,8 @@ export function RunPanel({ runId, state, canWrite, onResume, chosen, onChoose }:
       )}
       {open && (
         <div className={styles.steps} ref={steps} tabIndex={0} role="log" aria-label={t('runs.steps')}>
-          {state.steps.map((step) => (
-            <RunStep key={step.key} step={step} />
-          ))}
+          <RunSteps state={state} onRetry={onResume} />
           {state.draft !== null && <RunDraft draft={state.draft} />}
-          {state.steps.length === 0 && state.draft === null && <p className="muted">{t('runs.noSteps')}</p>}
         </div>
       )}
     </section>

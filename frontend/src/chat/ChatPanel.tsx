@@ -9,6 +9,7 @@ import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import { usePersonName } from '../session/people';
 import { Button } from '../components/ui/Button';
 import { Confirm } from '../components/ui/Confirm';
+import { Select } from '../components/ui/Select';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice } from '../components/ui/Notice';
@@ -17,6 +18,8 @@ import { ChatBox } from './ChatBox';
 import { workingStateQuery } from './chatQueries';
 import { refresh } from '../api/queryKeys';
 import { useChange } from '../shared/useChange';
+
+const NEW = 'new';
 
 interface Props {
   documentId: string;
@@ -55,19 +58,24 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
   return (
     <div className={styles.panel}>
       <div className={styles.head}>
-        <select
-          aria-label={t('chat.conversation')}
-          value={threadId ?? ''}
-          onChange={(event) => onOpen(event.target.value === '' ? undefined : event.target.value)}>
-          <option value="">{t('chat.new')}</option>
-          {threadId !== undefined && chosen === undefined && <option value={threadId}>…</option>}
-          {threads.data.items.map((one) => (
-            <option key={one.id} value={one.id}>
-              {visibleText(one.title ?? t('chat.untitled'))} · {formatAge(one.updated_at)}
-              {one.mine ? '' : ` · ${t('people.by', { person: personName(one.created_by) })}`}
-            </option>
-          ))}
-        </select>
+        <Select
+          className="min-w-0 flex-1"
+          label={t('chat.conversation')}
+          value={threadId ?? NEW}
+          placeholder="…"
+          options={[
+            { value: NEW, label: t('chat.new') },
+            ...threads.data.items.map((one) => ({
+              value: one.id,
+              label: visibleText(one.title ?? t('chat.untitled')),
+              hint: [
+                formatAge(one.updated_at),
+                ...(one.mine ? [] : [t('people.by', { person: personName(one.created_by) })]),
+              ].join(' · '),
+            })),
+          ]}
+          onChange={(next) => onOpen(next === NEW ? undefined : next)}
+        />
         {canWrite && chosen?.mine === true && (
           <>
             <Button

@@ -1,12 +1,13 @@
 /** One message and its answer: the run's steps and approvals while it works, then the answer. */
 
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { useEffect } from 'react';
 import type { Turn } from '../api/types';
 import { ApprovalCard } from '../approvals/ApprovalCard';
 import { isRunning, type RunState } from '../run/runReducer';
 import { RunCost } from '../run/RunCost';
 import { RunDraft } from '../run/RunDraft';
+import { Replay } from '../run/Replay';
 import { RunStep } from '../run/RunStep';
 import { runStatusText } from '../run/runStatusText';
 import { useCancel } from '../run/useCancel';
@@ -51,7 +52,11 @@ export function TurnView({ turn, isTitle, onShow, onEnded }: Props) {
       )}
       {hasEnded && turn.result !== null && <AnswerView answer={turn.result} onShow={onShow} />}
       {hasEnded && turn.result === null && turn.answer !== null && <Markdown text={turn.answer} />}
-      {hasEnded && <Steps runId={turn.run_id} />}
+      {hasEnded && (
+        <div className="text-xs text-muted-foreground">
+          <Replay runId={turn.run_id} hasTexts={false} />
+        </div>
+      )}
     </article>
   );
 }
@@ -124,20 +129,4 @@ function useRefreshOnRun({ phase, extractionId, version, steps }: RunState): voi
     );
     if (extractionId !== null) void refresh(queries, ['extraction', extractionId]);
   }, [queries, phase, extractionId]);
-}
-
-/** The steps of an answer, loaded when opened. */
-function Steps({ runId }: { runId: string }) {
-  const [open, setOpen] = useState(false);
-  const { state } = useRun(open ? runId : null);
-  return (
-    <details className="text-xs text-muted-foreground" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary className="min-h-6">{t('runs.showSteps')}</summary>
-      {state.error?.code === 'not_followed' ? (
-        <p className="muted">{state.error.message}</p>
-      ) : (
-        state.steps.filter((step) => step.kind !== 'text').map((step) => <RunStep key={step.key} step={step} />)
-      )}
-    </details>
-  );
 }

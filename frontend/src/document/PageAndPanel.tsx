@@ -8,6 +8,7 @@ import { cn } from '../components/ui/cn';
 import { documentQuery } from '../documents/documentQueries';
 
 interface Props {
+  /** "": not known yet. */
   documentId: string | null;
   marks?: ReadonlyMap<number, readonly Mark[]>;
   chosen?: string | null;
@@ -22,7 +23,7 @@ const NO_MARKS: ReadonlyMap<number, readonly Mark[]> = new Map();
 
 export function PageAndPanel(props: Props) {
   const { documentId, marks = NO_MARKS, chosen = null, place = { page: 1, at: 0 }, onChoose, isWide, children } = props;
-  const document = useQuery({ ...documentQuery(documentId ?? ''), enabled: documentId !== null });
+  const document = useQuery({ ...documentQuery(documentId ?? ''), enabled: !!documentId });
   const pages = document.data?.page_count ?? 0;
   return (
     <div className="flex min-h-0 flex-1 flex-col sm:max-lg:landscape:flex-row xl:flex-row">

@@ -32,7 +32,7 @@ import { DropArea } from './DropArea';
 import { chooseFiles } from './DropTarget';
 import { type DocumentFilter, ORDERS, STAGES } from './filter';
 import { listPosition } from './listPosition';
-import { STAGE_SIGNS } from './StageBadge';
+import { stageStatus } from './StageBadge';
 import { Uploads } from './Uploads';
 import { onUploaded } from './uploads';
 import { refresh } from '../api/queryKeys';
@@ -330,11 +330,7 @@ function FilterButton({ filter, update }: ControlProps) {
               value={status ?? 'all'}
               options={[
                 { value: 'all' as const, label: t('documents.allStatuses') },
-                ...STAGES.map((stage) => ({
-                  value: stage,
-                  label: t(`documents.statuses.${stage}`),
-                  icon: STAGE_SIGNS[stage].icon,
-                })),
+                ...STAGES.map((stage) => ({ value: stage, ...stageStatus(stage) })),
               ]}
               onChange={(next) =>
                 update(({ status: _, ...before }) => (next === 'all' ? before : { ...before, status: next }))

@@ -2,6 +2,7 @@
 
 import { formatDay, formatNumber, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { keyLabel } from './labels';
 import type { SchemaField } from './schemaFields';
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -18,7 +19,21 @@ export function displayValue(
   if (typeof value === 'string') return displayText(value, field?.type ?? '');
   if (typeof value === 'boolean') return t(value ? 'common.yes' : 'common.no');
   if (typeof value === 'number') return displayNumber(value, field?.decimals ?? 0, quote ?? '');
-  return Object.keys(value).length === 0 ? t('fields.emptyValue') : visibleText(JSON.stringify(value));
+  if (Object.keys(value).length === 0) return t('fields.emptyValue');
+  if (!Array.isArray(value))
+    return Object.entries(value)
+      .filter(([, one]) => one !== null && one !== '')
+      .map(([name, one]) => `${keyLabel(name)}: ${displayValue(one)}`)
+      .join(', ');
+  // Of a row only the values: its columns are those of the row before it.
+  const row = (one: unknown) =>
+    one !== null && typeof one === 'object'
+      ? Object.values(one)
+          .map((cell) => displayValue(cell))
+          .filter((text) => text !== '')
+          .join(' · ')
+      : displayValue(one);
+  return value.map(row).join(value.some((one) => one !== null && typeof one === 'object') ? '; ' : ', ');
 }
 
 function displayText(value: string, type: string): string {

@@ -27,7 +27,12 @@ export function ApprovalPanel({ item, onDecided }: Props) {
   const run = useQuery(waitingRunQuery(item.run_id ?? ''));
   const call = run.data?.waits_for;
   if (run.isError) return <ErrorNotice error={run.error} />;
-  if (run.data === undefined || call == null) return <Loading />;
+  if (run.data === undefined || call == null)
+    return (
+      <PageAndPanel documentId={item.document_id} isWide>
+        <Loading />
+      </PageAndPanel>
+    );
   return writesValues(call) ? (
     <Values key={call.call_id} item={item} run={run.data} call={call} onDecided={onDecided} />
   ) : (

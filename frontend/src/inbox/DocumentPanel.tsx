@@ -17,13 +17,17 @@ interface Props {
 export function DocumentPanel({ documentId, kind, onDecided }: Props) {
   const document = useQuery(documentQuery(documentId));
   const canWrite = useCanWrite();
-  if (document.data === undefined) return <Loading />;
-  if (kind === 'failed') return <NotReady document={document.data} onDeleted={onDecided} />;
+  if (document.data !== undefined && kind === 'failed')
+    return <NotReady document={document.data} onDeleted={onDecided} />;
   return (
     <PageAndPanel documentId={documentId}>
-      <div className="min-h-0 flex-1 overflow-y-auto p-4">
-        <Suggestion document={document.data} canWrite={canWrite} hasFields onDecided={onDecided} />
-      </div>
+      {document.data === undefined ? (
+        <Loading />
+      ) : (
+        <div className="min-h-0 flex-1 overflow-y-auto p-4">
+          <Suggestion document={document.data} canWrite={canWrite} hasFields onDecided={onDecided} />
+        </div>
+      )}
     </PageAndPanel>
   );
 }

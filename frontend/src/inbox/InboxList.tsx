@@ -16,6 +16,7 @@ import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Kbd } from '../components/ui/Kbd';
 import { Popover } from '../components/ui/Popover';
+import { Skeleton } from '../components/ui/Skeleton';
 import { Select, type SelectOption } from '../components/ui/Select';
 import { knownFieldsQuery, schemasQuery } from '../fields/extractionQueries';
 import { pathLabel } from '../fields/labels';
@@ -35,7 +36,8 @@ const KEY_HINTS = [
 ] as const;
 
 interface Props {
-  items: readonly InboxItem[];
+  /** undefined: loading. */
+  items: readonly InboxItem[] | undefined;
   counts: InboxCounts | undefined;
   view: InboxView;
   chosen: string | null;
@@ -72,8 +74,19 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
           </button>
         ))}
       </div>
-      <ul ref={list} className="min-h-0 flex-1 overflow-y-auto" aria-label={t('areas.inbox')}>
-        {items.map((item) => {
+      <ul
+        ref={list}
+        className="min-h-0 flex-1 overflow-y-auto"
+        aria-label={t('areas.inbox')}
+        aria-busy={items === undefined}>
+        {items === undefined &&
+          Array.from({ length: 10 }, (_, index) => (
+            <li key={index} className="flex h-[53px] flex-col justify-center gap-2 border-b border-line px-4">
+              <Skeleton className="w-3/5" />
+              <Skeleton className="w-2/5" />
+            </li>
+          ))}
+        {items?.map((item) => {
           const key = itemKey(item);
           const person = item.assignee_id ?? item.created_by;
           return (
@@ -82,7 +95,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
                 type="button"
                 aria-current={key === chosen ? 'true' : undefined}
                 onClick={() => onChoose(key)}
-                className="flex min-h-[53px] w-full items-start gap-3 border-b border-l-2 border-line border-l-transparent py-2 pr-3 pl-3.5 text-left -outline-offset-2 hover:bg-hover aria-[current]:border-l-primary aria-[current]:bg-accent">
+                className="flex min-h-[53px] w-full items-start gap-3 border-b border-l-2 border-line border-l-transparent py-2 pr-3 pl-3.5 text-left -outline-offset-2 hover:bg-hover lg:aria-[current]:border-l-primary lg:aria-[current]:bg-accent">
                 <ItemIcon item={item} />
                 <span className="min-w-0 flex-1">
                   <span className="flex items-baseline gap-2">
@@ -109,7 +122,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
           </li>
         )}
       </ul>
-      <p className="flex h-9 shrink-0 items-center justify-center gap-3 border-t border-border px-3 text-xs text-muted-foreground max-lg:hidden">
+      <p className="flex h-9 shrink-0 items-center justify-center gap-3 border-t border-border px-3 text-xs text-muted-foreground max-lg:hidden pointer-coarse:hidden">
         {KEY_HINTS.map(({ keys, action }) => (
           <span key={action} className="flex items-center gap-1">
             {keys.map((key) => (

@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
-import { ChevronDown, ChevronUp, CircleCheck, List, Undo2 } from 'lucide-react';
+import { ChevronDown, ChevronLeft, ChevronUp, CircleCheck, Undo2 } from 'lucide-react';
 import { useCallback, useMemo, useRef, useState } from 'react';
 import { Button, buttonClass } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
@@ -12,6 +12,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
 import { extractionQuery } from '../fields/extractionQueries';
 import { useMarkReviewed } from '../document/MarkReviewed';
+import { PageAndPanel } from '../document/PageAndPanel';
 import { useDecisions } from '../fields/useDecisions';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -37,7 +38,8 @@ export function InboxPage() {
   // Answered items leave at once. Those that the service still asks about come back once it has saved the answer.
   const [answered, setAnswered] = useState<ReadonlySet<string>>(new Set());
   const [chosen, setChosen] = useState<string | null>(null);
-  const [isListShown, showList] = useState(false);
+  // Where there is no room for both, the list comes first.
+  const [isListShown, showList] = useState(true);
   const shown = useRef<InboxItem>(undefined);
   const items = useMemo(() => {
     const all = new Map((inbox.data?.pages ?? []).flatMap((page) => page.items).map((one) => [itemKey(one), one]));
@@ -105,11 +107,10 @@ export function InboxPage() {
   };
 
   if (inbox.isError) return <ErrorNotice error={inbox.error} onRetry={() => void inbox.refetch()} />;
-  if (inbox.isPending) return <Loading />;
   // Of the kind that is shown.
   const all = view.kind === undefined ? total(counts) : counts?.[view.kind];
   const isFiltered = Object.keys(view).some((one) => one !== 'order');
-  const isEmpty = items.length === 0 && !isFiltered;
+  const isEmpty = items.length === 0 && !isFiltered && !inbox.isPending;
   const undo = decisions.canUndo && (
     <Button kind="quiet" icon={Undo2} keys="⌘Z" onClick={() => void decisions.undo()}>
       {t('common.undo')}
@@ -118,7 +119,7 @@ export function InboxPage() {
   return (
     <div className="flex h-full min-h-0 bg-background">
       <InboxList
-        items={items}
+        items={inbox.isPending ? undefined : items}
         counts={counts}
         view={view}
         chosen={item === undefined ? null : itemKey(item)}
@@ -138,7 +139,14 @@ export function InboxPage() {
           'flex min-h-0 min-w-0 flex-1 flex-col',
           isEmpty ? 'justify-center pb-24' : (isListShown || items.length === 0) && 'max-lg:hidden',
         )}>
-        {item === undefined ? (
+        {inbox.isPending ? (
+          <>
+            <div className="h-12 shrink-0 border-b border-border" />
+            <PageAndPanel documentId="">
+              <Loading />
+            </PageAndPanel>
+          </>
+        ) : item === undefined ? (
           <EmptyState
             icon={CircleCheck}
             title={t('inbox.done')}
@@ -159,11 +167,11 @@ export function InboxPage() {
           </EmptyState>
         ) : (
           <>
-            <Head item={item} position={t('inbox.position', { at: index + 1, count: all?.count ?? items.length })}>
+            <Head
+              item={item}
+              position={t('inbox.position', { at: index + 1, count: all?.count ?? items.length })}
+              onBack={() => showList(true)}>
               {undo}
-              <Button kind="quiet" icon={List} className="lg:hidden" onClick={() => showList(true)}>
-                {t('inbox.list')}
-              </Button>
               <Button
                 kind="quiet"
                 icon={ChevronUp}
@@ -212,13 +220,21 @@ export function InboxPage() {
 interface HeadProps {
   item: InboxItem;
   position: string;
+  onBack: () => void;
   children: React.ReactNode;
 }
 
-function Head({ item, position, children }: HeadProps) {
+function Head({ item, position, onBack, children }: HeadProps) {
   const linkClass = 'min-w-0 truncate font-semibold text-foreground no-underline hover:underline';
   return (
-    <div className="flex h-12 shrink-0 items-center gap-2 border-b border-border px-4">
+    <div className="flex h-12 shrink-0 items-center gap-2 border-b border-border px-4 max-lg:pl-1">
+      <Button
+        kind="quiet"
+        icon={ChevronLeft}
+        label={t('inbox.list')}
+        className="max-lg:min-h-11 max-lg:min-w-9 lg:hidden"
+        onClick={onBack}
+      />
       {item.stack_id !== null && item.document_id === null ? (
         <Link to="/tables/$tableId" params={{ tableId: item.stack_id }} className={linkClass}>
           {visibleText(item.table ?? t('areas.tables'))}

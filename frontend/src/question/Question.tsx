@@ -137,16 +137,20 @@ export function Question(props: QuestionProps) {
                 ? 'border-transparent bg-primary text-primary-foreground hover:bg-primary-hover disabled:bg-muted disabled:text-muted-foreground'
                 : 'border-input bg-background hover:bg-hover disabled:text-faint',
             )}>
-            <Kbd onPrimary={index === 0}>{String(index + 1)}</Kbd>
+            {/* That of its box on the page. */}
+            <span
+              aria-hidden="true"
+              className={cn(
+                'flex h-4 min-w-4 shrink-0 items-center justify-center rounded-xs text-[0.625rem] leading-none font-semibold',
+                index === 0 ? 'bg-white/20' : 'bg-need-bg text-need',
+              )}>
+              {index + 1}
+            </span>
             <span className="font-medium wrap-anywhere">{answerText(answer, field)}</span>
             <span className={cn('min-w-0 flex-1 text-xs', index > 0 && 'text-muted-foreground')}>
               {answerReason(answer, answerText(answer, field))}
             </span>
-            {index === 0 && (
-              <span className="inline-flex max-sm:hidden">
-                <Kbd onPrimary>↵</Kbd>
-              </span>
-            )}
+            <Kbd onPrimary={index === 0}>{index === 0 ? '↵' : String(index + 1)}</Kbd>
           </button>
         ))}
         {leaf === undefined && proposal === undefined && answers.length === 0 && (

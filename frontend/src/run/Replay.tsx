@@ -2,19 +2,22 @@
 
 import { useState } from 'react';
 import { t } from '../shared/i18n';
-import { RunStep } from './RunStep';
+import { RunSteps } from './RunSteps';
 import { useRun } from './useRun';
 
-export function Replay({ runId, label = t('runs.showSteps') }: { runId: string; label?: string }) {
+interface Props {
+  runId: string;
+  label?: string;
+  hasTexts?: boolean;
+}
+
+export function Replay({ runId, label = t('runs.showSteps'), hasTexts = true }: Props) {
   const [open, setOpen] = useState(false);
-  const { state } = useRun(open ? runId : null);
+  const { state, resume } = useRun(open ? runId : null);
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{label}</summary>
-      {state.error?.code === 'not_followed' && <p className="muted">{state.error.message}</p>}
-      {state.steps.map((step) => (
-        <RunStep key={step.key} step={step} />
-      ))}
+      <summary className="min-h-6">{label}</summary>
+      {open && <RunSteps state={state} onRetry={resume} hasTexts={hasTexts} />}
     </details>
   );
 }

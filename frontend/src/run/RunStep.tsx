@@ -1,7 +1,10 @@
 /** One step of a run. A tool call opens to its input and output. */
 
-import { memo } from 'react';
+import { Fragment, memo } from 'react';
 import { Check, Sparkles, X } from 'lucide-react';
+import { cn } from '../components/ui/cn';
+import { displayValue } from '../fields/fieldValue';
+import { keyLabel } from '../fields/labels';
 import { codeText } from '../shared/codeText';
 import { formatDuration } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -49,8 +52,8 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
             <code>{step.tool}</code>
           </p>
           {step.status === 'error' && <p>{codeText('errors', step.code, '')}</p>}
-          {step.input !== undefined && <pre>{JSON.stringify(step.input, null, 2)}</pre>}
-          {(step.error ?? step.output) !== undefined && <pre>{step.error ?? step.output}</pre>}
+          {step.input !== undefined && <Data of={step.input} />}
+          {(step.error ?? step.output) !== undefined && <pre>{readable(step.error ?? step.output!)}</pre>}
           {step.children?.map((child) => (
             <ChildRun key={child.runId} state={child} />
           ))}
@@ -58,6 +61,35 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
       );
   }
 });
+
+/** The arguments of a call. */
+function Data({ of }: { of: Record<string, unknown> }) {
+  return (
+    <dl className="my-1 grid grid-cols-[fit-content(40%)_minmax(0,1fr)] gap-x-3 rounded-md bg-muted px-2 py-1 wrap-anywhere">
+      {Object.entries(of).map(([name, value]) => {
+        const isObject = value !== null && typeof value === 'object' && !Array.isArray(value);
+        return (
+          <Fragment key={name}>
+            <dt className={cn('text-muted-foreground', isObject && 'col-span-2')}>{keyLabel(name)}</dt>
+            <dd className={cn(isObject && 'col-span-2 pl-3')}>
+              {isObject ? <Data of={value as Record<string, unknown>} /> : displayValue(value)}
+            </dd>
+          </Fragment>
+        );
+      })}
+    </dl>
+  );
+}
+
+/** Return what a call returned; a list or an object as people read it. */
+function readable(output: string): string {
+  try {
+    const value: unknown = JSON.parse(output);
+    return value !== null && typeof value === 'object' ? displayValue(value) : output;
+  } catch {
+    return output;
+  }
+}
 
 /** A run that a tool call has started. */
 function ChildRun({ state }: { state: RunState }) {

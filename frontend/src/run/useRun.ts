@@ -3,20 +3,25 @@
 import { useQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useReducer, useRef, useState } from 'react';
 import type { NumberedEvent } from '@fieldmark/following';
+import { ApiError } from '../api/client';
 import { followRun } from '../api/runs';
 import { waitingRunQuery } from './approvalQueries';
 import type { RunEvent } from '../api/types';
 import { errorMessage } from '../components/ui/Notice';
 import { INITIAL_STATE, runReducer, type RunState } from './runReducer';
 
+const FORGOTTEN = 'events_forgotten';
+
 /** Return the state of a run, and `resume`, which follows it again after its last event: the stream ends while the run
- * waits for a decision. Decisions made elsewhere are noticed by polling. `runId` null: no run. */
+ * waits for a decision. A run that could not be followed begins again. Decisions made elsewhere are noticed by polling. `runId` null: no run. */
 export function useRun(runId: string | null): { state: RunState; resume: () => void } {
   const [state, dispatch] = useReducer(runReducer, INITIAL_STATE);
   const [times, setTimes] = useState(0);
   const resume = useCallback(() => setTimes((before) => before + 1), []);
   const last = useRef(0);
   last.current = state.lastId;
+  const isLost = useRef(false);
+  isLost.current = state.error?.code === 'not_followed';
 
   const asked = state.approval;
   const { data: asking } = useQuery({ ...waitingRunQuery(asked?.runId ?? ''), enabled: asked !== null });
@@ -34,7 +39,7 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
 
   const followed = useRef<string | null>(null);
   useEffect(() => {
-    const isSame = followed.current === runId;
+    const isSame = followed.current === runId && !isLost.current;
     followed.current = runId;
     if (!isSame) dispatch({ type: 'begin' });
     if (runId === null) return undefined;
@@ -62,7 +67,7 @@ export function useRun(runId: string | null): { state: RunState; resume: () => v
       const event = {
         type: 'error',
         error: errorMessage(error),
-        code: 'not_followed',
+        code: error instanceof ApiError && error.problem?.code === FORGOTTEN ? FORGOTTEN : 'not_followed',
         run_id: runId,
       } as unknown as RunEvent;
       gathered.push({ event });

@@ -35,7 +35,7 @@ import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { useTableLinks } from '../records/tableLinks';
 import { agentName } from '../run/toolText';
-import { RunStep } from '../run/RunStep';
+import { RunSteps } from '../run/RunSteps';
 import { SecondReading } from '../run/SecondReading';
 import { FILTERS, type RunFilter, type RunsView } from './runsView';
 import { useCancel } from '../run/useCancel';
@@ -291,7 +291,8 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
         />
       </div>
       <div className="min-h-0 flex-1 overflow-y-auto p-4" role="region" aria-label={t('runs.steps')} tabIndex={0}>
-        {found.isError && <ErrorNotice error={found.error} />}
+        {found.isError && <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />}
+        {found.isPending && <Loading />}
         {run !== undefined && (
           <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1.5 rounded-lg border border-border bg-card p-4 [&>dt]:text-muted-foreground">
             <Fact name={t('runs.columns.state')}>
@@ -340,17 +341,12 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
         )}
         <h3 className="mt-5 mb-2 text-sm font-semibold">
           {t('runs.steps')}{' '}
-          <span className="font-normal text-muted-foreground">{formatNumber(state.steps.length)}</span>
+          {state.steps.length > 0 && (
+            <span className="font-normal text-muted-foreground">{formatNumber(state.steps.length)}</span>
+          )}
         </h3>
         <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5" role="log" aria-label={t('runs.steps')}>
-          {state.steps.map((step) => (
-            <RunStep key={step.key} step={step} />
-          ))}
-          {state.steps.length === 0 && (
-            <p className="text-muted-foreground">
-              {state.error?.code === 'not_followed' ? state.error.message : t('runs.noSteps')}
-            </p>
-          )}
+          <RunSteps state={state} onRetry={resume} />
         </div>
       </div>
     </aside>

@@ -99,7 +99,7 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
                 className="block rounded-md px-2 py-1.5 text-foreground no-underline hover:bg-hover aria-[current=page]:bg-accent">
                 <span className="flex items-center justify-between gap-2">
                   <span className="truncate font-medium">{visibleText(one.name)}</span>
-                  {one.proposed && <StatusPill tone="accent">{t('documents.statuses.proposed')}</StatusPill>}
+                  {one.proposed && <StatusPill tone="accent">{t('statuses.proposed')}</StatusPill>}
                 </span>
                 <span className="block truncate text-xs text-muted-foreground">
                   {documents === 0

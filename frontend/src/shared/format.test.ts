@@ -30,7 +30,17 @@ test.each([
   [true, undefined, null, 'Yes'],
   [[], undefined, null, '(empty)'],
   [{}, undefined, null, '(empty)'],
-  [['a'], undefined, null, '["a"]'],
+  [['a', 'b'], undefined, null, 'a, b'],
+  [
+    [
+      { item: 'Desk', net: 1.5, note: null },
+      { item: 'Chair', net: 2 },
+    ],
+    undefined,
+    null,
+    'Desk · 1.5; Chair · 2',
+  ],
+  [{ unit_price: 2, is_net: true, note: null }, undefined, null, 'Unit price: 2, Is net: Yes'],
   ['x', undefined, null, 'x'],
   // As many decimal places as printed, or as the schema's multipleOf has.
   [262.9, undefined, 'Total 262.90', '262.90'],

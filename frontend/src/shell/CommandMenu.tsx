@@ -8,6 +8,7 @@ import { api } from '../api/client';
 import { Command, type CommandGroup, type CommandItem } from '../components/ui/Command';
 import { Kbd } from '../components/ui/Kbd';
 import { documentsQuery } from '../documents/documentQueries';
+import { stageStatus } from '../documents/StageBadge';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { usePersisted } from '../shared/persisted';
@@ -59,7 +60,7 @@ export function CommandMenu({ onClose, onShowShortcuts }: Props) {
         id: `document ${one.id}`,
         sign: <FileText size={16} strokeWidth={1.75} />,
         label: visibleText(one.filename),
-        hint: t(`documents.statuses.${one.stage}`),
+        hint: stageStatus(one.stage).label,
         act: act(() => void navigate({ to: '/documents/$documentId', params: { documentId: one.id } })),
       }),
     );

@@ -110,7 +110,7 @@ export function FilterChips({ columns, view, onView, hasClosed, onToggleGroups }
         />
       )}
       {state !== undefined && (
-        <Chip label={t(`tables.rowStatuses.${state}`)} onRemove={() => onView(({ state: _, ...others }) => others)} />
+        <Chip label={t(`statuses.${state}`)} onRemove={() => onView(({ state: _, ...others }) => others)} />
       )}
       {grouped !== undefined && (
         <>

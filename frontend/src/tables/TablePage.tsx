@@ -307,7 +307,7 @@ function StateFilters({
           aria-pressed={chosen === state}
           className="rounded-full border border-input bg-background px-2.5 text-xs hover:bg-hover aria-pressed:border-primary aria-pressed:bg-accent"
           onClick={() => onChoose(chosen === state ? undefined : state)}>
-          {`${formatNumber(counts[state])} ${t(`tables.rowStatuses.${state}`)}`}
+          {`${formatNumber(counts[state])} ${t(`statuses.${state}`)}`}
         </button>
       ))}
     </div>

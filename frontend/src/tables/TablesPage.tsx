@@ -48,7 +48,7 @@ export function TablesPage() {
               <tr>
                 <Th className="pl-4">{t('stacks.name')}</Th>
                 <Th className="text-right">{t('areas.documents')}</Th>
-                <Th className="pl-8">{t('tables.rowStatuses.done')}</Th>
+                <Th className="pl-8">{t('statuses.done')}</Th>
                 <Th className="pr-4">{t('tables.status')}</Th>
               </tr>
             </thead>
@@ -78,7 +78,7 @@ export function TablesPage() {
                           className="max-w-40"
                           value={table.records - table.to_review}
                           max={table.records}
-                          label={`${t('tables.rowStatuses.done')}: ${visibleText(table.name)}`}
+                          label={`${t('statuses.done')}: ${visibleText(table.name)}`}
                         />
                         <span className="text-xs whitespace-nowrap text-muted-foreground">
                           {t('home.reading.progress', {

@@ -1,24 +1,11 @@
 /** The status of a cell and of a row: an icon, a colour and a text. */
 
-import {
-  Check,
-  Circle,
-  CircleCheck,
-  CircleDashed,
-  CircleHelp,
-  Clock,
-  Copy,
-  FolderArchive,
-  LoaderCircle,
-  type LucideIcon,
-  ShieldCheck,
-  Trash2,
-  TriangleAlert,
-} from 'lucide-react';
+import { Check, CircleDashed, CircleHelp, Clock, type LucideIcon, Trash2 } from 'lucide-react';
 import type { Evidence, ReadRow, RecordCell, RecordRow } from '../api/types';
-import { StatusPill, type Tone } from '../components/ui/StatusPill';
+import { StatusPill } from '../components/ui/StatusPill';
 import { type Status, statusText } from '../fields/fieldStatus';
 import { usePendingDeletions } from '../documents/deletions';
+import { StatusBadge, statusName, type StatusName } from '../documents/StageBadge';
 import { codeText, readingErrorText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 import { type CellStatus, TO_REVIEW } from '../records/statuses';
@@ -70,25 +57,9 @@ const CELL_ICONS: Partial<Record<Status['status'], LucideIcon>> = {
   confirmed: Check,
 };
 
-export type RowStatus = RecordRow['status'] | 'reviewed' | 'to_check';
-
-const ROW_STATUSES: Record<RowStatus, { tone: Tone; icon: LucideIcon }> = {
-  reviewed: { tone: 'ok', icon: CircleCheck },
-  to_check: { tone: 'need', icon: CircleHelp },
-  done: { tone: 'plain', icon: Circle },
-  waiting: { tone: 'plain', icon: Clock },
-  running: { tone: 'plain', icon: LoaderCircle },
-  awaiting_approval: { tone: 'accent', icon: ShieldCheck },
-  incomplete: { tone: 'need', icon: CircleHelp },
-  failed: { tone: 'bad', icon: TriangleAlert },
-  duplicate: { tone: 'plain', icon: Copy },
-  container: { tone: 'plain', icon: FolderArchive },
-  stale: { tone: 'need', icon: Clock },
-};
-
 /** Return a row's status, and the number of its fields that a person has to look at. */
 export function rowStatus({ status, review_count: count, is_reviewed: isReviewed }: RecordRow): {
-  status: RowStatus;
+  status: StatusName;
   count: number;
 } {
   if (count > 0 && (status === 'done' || status === 'incomplete')) return { status: 'to_check', count };
@@ -98,13 +69,10 @@ export function rowStatus({ status, review_count: count, is_reviewed: isReviewed
 /** Return a row's status in words: "1 missing", "3 to check", "Reviewed". */
 export function rowStatusText(row: RecordRow): string {
   const { status, count } = rowStatus(row);
-  if (status !== 'to_check') return t(`tables.rowStatuses.${status}`);
-  const missing = Object.values(row.cells).filter(({ reason }) => reason === 'missing').length;
-  return t(missing === count ? 'tables.missing' : 'tables.toCheck', { count });
+  return statusName(status, count, Object.values(row.cells).filter(({ reason }) => reason === 'missing').length);
 }
 
 export function RowState({ row }: { row: RecordRow }) {
-  const { tone, icon } = ROW_STATUSES[rowStatus(row).status];
   if (usePendingDeletions().has(row.document_id))
     return (
       <StatusPill kind="text" tone="bad" icon={Trash2}>
@@ -113,9 +81,7 @@ export function RowState({ row }: { row: RecordRow }) {
     );
   return (
     <span className="flex min-w-0" title={rowProblem(row) ?? rowStatusText(row)}>
-      <StatusPill kind="text" tone={tone} icon={icon}>
-        {rowStatusText(row)}
-      </StatusPill>
+      <StatusBadge status={rowStatus(row).status} label={rowStatusText(row)} />
     </span>
   );
 }

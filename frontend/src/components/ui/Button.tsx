@@ -50,9 +50,7 @@ export function Button({ kind, size, danger, icon: Sign, label, keys, className,
       {Sign !== undefined && <Sign size={size === 'lg' ? 18 : 15} strokeWidth={1.75} aria-hidden="true" />}
       {children}
       {keys !== undefined && label === undefined && (
-        <span className="inline-flex max-sm:hidden">
-          <Kbd onPrimary={kind === 'main' && others.disabled !== true}>{keys}</Kbd>
-        </span>
+        <Kbd onPrimary={kind === 'main' && others.disabled !== true}>{keys}</Kbd>
       )}
     </button>
   );

@@ -9,6 +9,7 @@ import { Button } from '../../components/ui/Button';
 import { formatNumber, visibleText } from '../../shared/format';
 import { t } from '../../shared/i18n';
 import { EmptyState } from '../../components/ui/EmptyState';
+import { Loading } from '../../components/ui/Loading';
 import { ErrorNotice } from '../../components/ui/Notice';
 import { useShortcut } from '../../shared/shortcuts/useShortcut';
 import { extractionQuery } from '../../fields/extractionQueries';
@@ -88,14 +89,17 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
   };
 
   if (query.isError) return <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />;
-  if (query.data === undefined) return null;
+  if (query.data === undefined) return <Loading />;
+  // One kind needs no choice.
+  const found = KINDS.filter((kind) => hasNextPage || all.some((one) => one.kind === kind));
+  const shownKinds = found.length > 1 ? found : [];
   return (
     <div className="flex min-h-0 flex-1 flex-col">
       <div
-        className="flex shrink-0 flex-wrap gap-2 border-b border-border px-4 py-2"
+        className="flex shrink-0 flex-wrap gap-2 border-b border-border px-4 py-2 empty:hidden"
         role="group"
         aria-label={t('unmapped.show')}>
-        {KINDS.map((kind) => (
+        {shownKinds.map((kind) => (
           <Button
             key={kind}
             aria-pressed={kinds.has(kind)}
