@@ -7,7 +7,7 @@ import { api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
-import { formatAge, formatTime, visibleText } from '../shared/format';
+import { formatAge, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { Card } from '../components/ui/Card';
@@ -125,6 +125,6 @@ function statusText(one: Invitation): string {
   if (one.accepted_at !== null) return t('settings.invitations.accepted', { age: formatAge(one.accepted_at) });
   if (one.revoked_at !== null) return t('settings.invitations.revoked', { age: formatAge(one.revoked_at) });
   return isPending(one)
-    ? t('settings.invitations.pending', { age: formatAge(one.created_at) })
+    ? t('settings.invitations.pending', { day: formatShortDay(one.expires_at) })
     : t('settings.invitations.expired');
 }
