@@ -6518,7 +6518,7 @@ select private.protect_table('public.webhooks');
 grant select (id, org_id, created_by, created_at, url, types, run_id, previous_secret_until, is_enabled, disabled_reason,
   failing_since), insert (id, org_id, url, types, run_id, secret), update (url, types, secret, is_enabled)
   on public.webhooks to authenticated;
-create policy "owners see where changes are sent, and who started a run its callback" on public.webhooks
+create policy "owners see webhooks, and who started a run its callback" on public.webhooks
   for select to authenticated using (
     org_id in (select private.my_owned_org_ids())
     or (run_id is not null and created_by = (select auth.uid()) and org_id in (select private.my_org_ids())));

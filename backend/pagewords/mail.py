@@ -28,7 +28,7 @@ from pagewords.pagination import Part, expand_tabs
 from pagewords.pictures import Picture
 from pagewords.reading_warnings import ReadingWarning, WarningCode, skipped_files_warning
 from pagewords.signed import signed_content
-from pagewords.text import decode, encoding_warnings, has_more_text
+from pagewords.text import decode, encoding_warnings, has_more_text, has_other_numbers
 
 importlib.import_module("email.generator")  # the email package imports it late, after lockdown
 
@@ -49,6 +49,7 @@ _MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+")
 _CONTROLS = {code: bytes([code]).decode("cp1252", "ignore") for code in range(0x80, 0xA0)}
 _SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
 _SIGNATURES = ("application/pkcs7-signature", "application/x-pkcs7-signature")
+_DIFFER = ReadingWarning(WarningCode.TEXTS_DIFFER, None)
 _SHOWN_HEADERS = ("From", "To", "Cc", "Reply-To", "Date", "Subject")
 
 
@@ -93,6 +94,8 @@ def read_mail(data: bytes) -> Container:
     body = _body(found.texts)
     body.pictures = html_lines(shown).pictures if shown.strip() else []
     body.warnings += _truncation_warnings(message)
+    if found.differ:
+        body.warnings.append(_DIFFER)
     return _container(headers, body, shown, [_file(part) for part in found.files])
 
 
@@ -110,8 +113,10 @@ def read_msg_storage(storage: Storage) -> Container:
         raise WrongType("The file is not an Outlook message: it has neither sender, subject nor text.")
     shown = html_lines(html) if html.strip() else Part()
     body = Part(map(expand_tabs, plain.splitlines()), (), (), shown.pictures)
+    warnings = [_DIFFER] if shown and has_other_numbers(body, shown) else []
     if has_more_text(shown, body):
         body = Part([*body, *shown], shown.hidden, (), shown.pictures, shown.struck) if plain.strip() else shown
+    body.warnings = [*body.warnings, *warnings]
     return _container(_headers(message), body, html, [_attachment(attachment) for attachment in message.attachments])
 
 
@@ -137,6 +142,7 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
 class _TextsAndFiles:
     texts: list[EmailMessage] = field(default_factory=list[EmailMessage])
     files: list[EmailMessage] = field(default_factory=list[EmailMessage])
+    differ: bool = False  # texts of which an email program shows only one
 
 
 def _find_texts_and_files(part: EmailMessage) -> _TextsAndFiles:
@@ -144,15 +150,19 @@ def _find_texts_and_files(part: EmailMessage) -> _TextsAndFiles:
     if part.get_content_maintype() == "multipart" and part.is_multipart():
         inner = [_find_texts_and_files(each) for each in part.iter_parts() if isinstance(each, EmailMessage)]
         files = [file for each in inner for file in each.files]
+        differ = any(each.differ for each in inner)
         if kind != "multipart/alternative":
-            return _TextsAndFiles([text for each in inner for text in each.texts], files)
+            return _TextsAndFiles([text for each in inner for text in each.texts], files, differ)
         non_empty = [each.texts for each in inner if _has_text(each.texts)]
         plain = [texts for texts in non_empty if all(_media_kind(text) == "text/plain" for text in texts)]
         read = [*plain, *non_empty, []][0]
         # Email programs show the last alternative. The first may only say "Your program shows no HTML".
-        if non_empty and non_empty[-1] is not read and has_more_text(_body(non_empty[-1]), _body(read)):
-            read = [*read, *non_empty[-1]]
-        return _TextsAndFiles(read, files)
+        if non_empty and non_empty[-1] is not read:
+            unseen, shown = _body(read), _body(non_empty[-1])
+            differ = differ or has_other_numbers(unseen, shown)
+            if has_more_text(shown, unseen):
+                read = [*read, *non_empty[-1]]
+        return _TextsAndFiles(read, files, differ)
     is_text = kind in ("text/plain", "text/html")
     if is_text and part.get_content_disposition() != "attachment" and not part.get_filename():
         return _TextsAndFiles([part])

@@ -26,6 +26,7 @@ class WarningCode(StrEnum):
     FRAMES_NOT_READ = "frames_not_read"
     FORM_NOT_READ = "form_not_read"
     UNCERTAIN_ENCODING = "uncertain_encoding"
+    TEXTS_DIFFER = "texts_differ"
     UNKNOWN_SYMBOLS = "unknown_symbols"
     FONTS_MISSING = "fonts_missing"
     CUT_OFF = "cut_off"
@@ -166,6 +167,10 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.UNCERTAIN_ENCODING: _same_for_any_count(
         "{where} does not declare its encoding, and several are possible. Check its accented letters, or save it as "
         "UTF-8 and upload it again."
+    ),
+    WarningCode.TEXTS_DIFFER: _same_for_any_count(
+        "{where} is an email with two texts whose numbers differ. Email programs show only one of them. Ask the "
+        "sender which numbers are right."
     ),
     WarningCode.UNKNOWN_SYMBOLS: (
         "{where} contains 1 unknown symbol or unclear check box. It was replaced by �.",

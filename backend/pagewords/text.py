@@ -41,6 +41,7 @@ _NUMBER = re.compile(
 )
 _TIME = re.compile(r"[0-9]:[0-9]")
 _WORD = re.compile(r"[^\W_]{2,}|\d")
+_LINK = re.compile(r"(?:\b(?:https?|ftp|mailto|cid|tel):|\bwww\.)\S+|\[\d{1,3}\]|[^\s@]{1,64}@\S+")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
@@ -89,6 +90,16 @@ def has_more_text(text: Iterable[str], reference: Iterable[str]) -> bool:
     text_words, reference_words = [set(_WORD.findall("\n".join(lines).casefold())) for lines in (text, reference)]
     missing = text_words - reference_words
     return any(map(str.isdigit, "".join(missing))) or len(missing) > _MAX_MISSING * len(text_words)
+
+
+def has_other_numbers(text: Iterable[str], shown: Iterable[str]) -> bool:
+    """Return whether a text has a number that the text shown in its place lacks. Numbers in addresses of links, which
+    are not shown, don't count."""
+    numbers, shown_numbers = [
+        {word for word in _WORD.findall(_LINK.sub(" ", "\n".join(lines)).casefold()) if any(map(str.isdigit, word))}
+        for lines in (text, shown)
+    ]
+    return not numbers <= shown_numbers
 
 
 def encoding_warnings(

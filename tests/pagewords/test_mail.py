@@ -121,6 +121,23 @@ def test_html_body_is_read_if_it_has_more_text() -> None:
         assert lines[2] == notice and [line for line in lines[3:] if line and line != notice] == more
 
 
+@pytest.mark.parametrize(
+    ("plain", "codes"),
+    [
+        ("Total 19,50 EUR, see https://example.com/?id=77 [1]", []),
+        ("Your mail program shows no HTML.", []),
+        ("Total 91,50 EUR", [WarningCode.TEXTS_DIFFER]),
+        ("Total 19,50 EUR, account 4711", [WarningCode.TEXTS_DIFFER]),
+    ],
+)
+def test_two_texts_of_an_email_with_different_numbers_give_a_warning(plain: str, codes: list[WarningCode]) -> None:
+    mail = EmailMessage()
+    mail.set_content(plain)
+    mail.add_alternative("<p>Total <b>19,50</b> EUR", subtype="html")
+    (part,) = read_mail(bytes(mail)).parts
+    assert [warning.code for warning in part.warnings] == codes
+
+
 def test_html_body_is_read_if_it_is_the_only_body() -> None:
     source = b"From: a@example.com\r\nContent-Type: text/html; charset=koi8-r\r\n\r\n<p hidden>x<p>" + "Цена".encode(
         "koi8-r"
