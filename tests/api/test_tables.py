@@ -689,6 +689,8 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
             conn.execute("set session_replication_role = replica")
             for key, text in digits.items():
                 conn.execute("update fields set text = %s, number = %s where pattern = %s", (text, Decimal(text), key))
+            own = ("order-1", '{"cost_centre": "4711"}', documents[0].id)
+            conn.execute("update documents set external_id = %s, metadata = %s where id = %s", own)
 
         async def export(**query: Any) -> Any:
             path = f"/api/tables/{made['id']}/export"
@@ -708,6 +710,8 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
             "paid": "bool",
             "day": "date32[day]",
             "time": "string",
+            "external_id": "string",
+            "metadata": "string",
         }
         first, second = table.to_pylist()
         assert first == {
@@ -724,6 +728,8 @@ async def test_parquet_has_the_names_of_the_view_and_exact_typed_values(serve, c
             "filename_2": "=x",
             "day": date(2026, 1, 31),
             "time": "2026-01-31T10:00",
+            "external_id": "order-1",
+            "metadata": '{"cost_centre": "4711"}',
         }
         assert (second["mixed"], second["exact"], second["time"]) == ("2", None, "2026-01-31")
         (line,) = (await export(list="items")).to_pylist()

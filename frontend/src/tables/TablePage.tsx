@@ -12,6 +12,7 @@ import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Input } from '../components/ui/Input';
+import { Kbd } from '../components/ui/Kbd';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
@@ -99,6 +100,7 @@ function View({ table, stack, view }: ViewProps) {
   const schemaId = stack === null ? table.schema_id : stack.schema_id;
   const rest =
     stack === null ? 0 : stack.progress.waiting + stack.progress.stale + fill.failed + stack.progress.incomplete;
+  const isReviewMain = (stack?.progress.waiting ?? 0) === 0 || fill.isRunning;
   const showOpen = () => updateSearch((before) => ({ ...before, cells: 'to_review' }));
   return (
     <div className="flex h-full min-h-0 flex-col bg-background max-sm:overflow-auto">
@@ -129,10 +131,9 @@ function View({ table, stack, view }: ViewProps) {
             </Button>
           )}
           {table.values_to_review > 0 && (
-            <Button
-              kind={(stack?.progress.waiting ?? 0) > 0 && !fill.isRunning ? 'plain' : 'main'}
-              onClick={() => setReviews(reviews + 1)}>
+            <Button kind={isReviewMain ? 'main' : 'plain'} onClick={() => setReviews(reviews + 1)}>
               {t('tables.reviewValues', { count: table.values_to_review })}
+              <Kbd onPrimary={isReviewMain}>R</Kbd>
             </Button>
           )}
         </div>

@@ -31,10 +31,10 @@ from fieldmark.stores.tables import TableRow
 
 TableFormat = Literal["json", "csv", "xlsx", "parquet"]
 _MEDIA_TYPES: Final = {**MEDIA_TYPES, "parquet": "application/vnd.apache.parquet"}
-_ABOUT: Final = (
-    *("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted"),
-    *("external_id", "metadata"),
-)
+_OWN: Final = ("external_id", "metadata")
+"""The caller's own key and data of a document."""
+
+_ABOUT: Final = (*("document_id", "filename", "row", "status", "reviewed", "to_review", "accepted"), *_OWN)
 """The columns before the fields. `row` is the path of a list item, such as `items[2]`. `status` says why a row of a
 stack failed, or which document it duplicates. `to_review` is the number of fields of the row that a person has to look
 at, also outside the columns. `accepted` has the columns in which a person accepted what needed
@@ -212,12 +212,13 @@ def _in_formula(text: str) -> str:
 
 
 class _ParquetWriter:
-    """The rows of the SQL view of the table, with the same names of columns. A column is text if it has a value of
-    another type, or with more digits or another format than its type allows."""
+    """The rows of the SQL view of the table, with the same names of columns; after them, the caller's own key and data.
+    A column is text if it has a value of another type, or with more digits or another format than its type allows."""
 
     def __init__(self, schema_name: str, columns: Sequence[Column], service_url: str) -> None:
         self._columns = columns
-        self._names = column_names((column.path for column in columns), _PARQUET_ABOUT)
+        names = [*_PARQUET_ABOUT, *column_names((column.path for column in columns), _PARQUET_ABOUT)]
+        self._names = [*names, *column_names(_OWN, names)]
         self._kinds: list[set[str]] = [set() for _ in columns]
         self._batches: list[Any] = []
         pa = self._pa = _pyarrow()
@@ -241,13 +242,13 @@ class _ParquetWriter:
             cells = [row.cells.get(column.path) for row in rows]
             texts.append([cell and cell["value"] for cell in cells])
             kinds.update(cell["kind"] for cell in cells if cell and cell["kind"])
-        names = [*_PARQUET_ABOUT, *self._names]
+        texts += [[row.external_id for row in rows], [_metadata_text(row) for row in rows]]
         arrays = [self._pa.array(values, self._pa.string()) for values in texts]
-        self._batches.append(self._pa.RecordBatch.from_arrays(arrays, names=names))
+        self._batches.append(self._pa.RecordBatch.from_arrays(arrays, names=self._names))
 
     def finish(self) -> bytes:
         import_module("pyarrow.parquet")
-        schema = self._pa.schema([(name, self._pa.string()) for name in (*_PARQUET_ABOUT, *self._names)])
+        schema = self._pa.schema([(name, self._pa.string()) for name in self._names])
         table = self._pa.Table.from_batches(self._batches, schema)
         at = _PARQUET_ABOUT.index("to_review")
         table = table.set_column(at, "to_review", table.column(at).cast(self._pa.int32()))
@@ -288,10 +289,13 @@ def _values(row: TableRow, columns: Sequence[Column]) -> list[JsonValue]:
         for column, cell in zip(columns, cells, strict=True)
         if cell and cell["status"] == FieldStatus.ACCEPTED and cell["reason"]
     ]
-    metadata = json.dumps(row.metadata, ensure_ascii=False) if row.metadata else None
     about: list[JsonValue] = [str(row.document_id), row.filename, row.path, status, row.is_reviewed, row.review_count]
-    about += ["; ".join(accepted) or None, row.external_id, metadata]
+    about += ["; ".join(accepted) or None, row.external_id, _metadata_text(row)]
     return [*about, *(cell and cell["value"] for cell in cells)]
+
+
+def _metadata_text(row: TableRow) -> str | None:
+    return json.dumps(row.metadata, ensure_ascii=False) if row.metadata else None
 
 
 def _as_json(row: TableRow) -> dict[str, Any]:
