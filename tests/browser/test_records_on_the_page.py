@@ -312,7 +312,7 @@ async def test_missing_values_are_seen_and_asked_about_before_a_review(serve, br
         missing = grid.get_by_text(label("fields.reasons.missing"), exact=True).and_(page.locator(".text-need"))
         await playwright.expect(missing).to_have_count(2)
         row = grid.get_by_role("row", name="Gamma.pdf")
-        await row.get_by_text(label("tables.missing", count=1)).wait_for()
+        await row.get_by_text(label("statuses.missing", count=1)).wait_for()
         await page.get_by_role("button", name=label("tables.needYou", count=2)).click()
         await playwright.expect(grid.locator("[role=gridcell][aria-colindex='2'] a")).to_have_count(2)
 

@@ -171,11 +171,12 @@ async def refusal_message(tokens: Tokens, token: str) -> str:
     return sentence
 
 
-# (a claim that is refused, a claim that is accepted, part of the message)
+# (a claim that is refused, a claim that is accepted, part of the message) A timedelta is from when the test runs,
+# which may be many minutes after NOW.
 NOW = int(time.time())
 BAD_AND_GOOD_CLAIMS = [
-    ({"exp": NOW - 360}, {"exp": NOW - 240}, "expired"),  # clocks may be five minutes apart
-    ({"nbf": NOW + 480}, {"nbf": NOW + 240}, "not valid yet"),
+    ({"exp": timedelta(minutes=-6)}, {"exp": timedelta(minutes=-4)}, "expired"),  # clocks may be five minutes apart
+    ({"nbf": timedelta(minutes=8)}, {"nbf": timedelta(minutes=4)}, "not valid yet"),
     ({"exp": ABSENT}, {"exp": NOW + 6000.5}, "lacks the claim 'exp'"),
     ({"exp": float("inf")}, {"exp": 2**40}, "cannot be read"),
     ({"nbf": NOW + 6000}, {"nbf": NOW - 60}, "not valid yet"),
@@ -189,6 +190,13 @@ BAD_AND_GOOD_CLAIMS = [
     ({"iss": "https://evil.example/auth/v1"}, {}, "issuer"),
     ({"iss": ABSENT}, {}, "lacks the claim 'iss'"),
 ]
+
+
+def dated(claims: dict[str, Any]) -> dict[str, Any]:
+    now = datetime.now(UTC)
+    return {name: int((now + one).timestamp()) if isinstance(one, timedelta) else one for name, one in claims.items()}
+
+
 # Numbered, because the times differ between the processes of a test run.
 ids = [f"{next(iter(bad))}-{place}" for place, (bad, _, _) in enumerate(BAD_AND_GOOD_CLAIMS)]
 
@@ -208,8 +216,9 @@ async def test_user_is_accepted_with_either_kind_of_key(
 async def test_wrong_claim_is_refused(
     auth: Auth, tokens: SupabaseTokens, ec_key: Key, bad: dict[str, Any], good: dict[str, Any], expected_message: str
 ) -> None:
-    assert expected_message in await refusal_message(tokens, sign_with_es256(ec_key, supabase_claims(auth, **bad)))
-    assert await user_of(tokens, ec_key.sign(supabase_claims(auth, **good))) == USER
+    refused, accepted = supabase_claims(auth, **dated(bad)), supabase_claims(auth, **dated(good))
+    assert expected_message in await refusal_message(tokens, sign_with_es256(ec_key, refused))
+    assert await user_of(tokens, ec_key.sign(accepted)) == USER
 
 
 async def test_unsigned_or_modified_token_is_refused(auth: Auth, tokens: SupabaseTokens, ec_key: Key) -> None:

@@ -105,7 +105,7 @@ ODD_FILES: dict[str, tuple[Callable[[], bytes], str, str]] = {
     "an Outlook mail with two files, one of them empty": (
         lambda: MSG_FILE,
         "a.msg",
-        "Total: RE-1.pdf !enclosed_damaged !pictures_not_read +RE-1.pdf",
+        "Total: RE-1.pdf !texts_differ !enclosed_damaged !pictures_not_read +RE-1.pdf",
     ),
     "an Outlook mail cut off": (lambda: MSG_FILE[:-400], "a.msg", "!damaged"),
     "a ZIP in a ZIP": (lambda: make_zip({"b.zip": make_zip({"c.txt": b"Total"})}), "a.zip", "b.zip +b.zip"),

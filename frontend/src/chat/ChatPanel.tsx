@@ -9,6 +9,7 @@ import { threadQuery, threadsQuery } from '../conversation/conversationQueries';
 import { usePersonName } from '../session/people';
 import { Button } from '../components/ui/Button';
 import { Confirm } from '../components/ui/Confirm';
+import { Loading } from '../components/ui/Loading';
 import { Select } from '../components/ui/Select';
 import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -54,7 +55,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
     () => onReplace(undefined),
   );
   if (threads.isError) return <ErrorNotice error={threads.error} onRetry={() => void threads.refetch()} />;
-  if (threads.data === undefined || chat === 'last') return null;
+  if (threads.data === undefined || chat === 'last') return <Loading lines={3} />;
   return (
     <div className={styles.panel}>
       <div className={styles.head}>

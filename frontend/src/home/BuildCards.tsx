@@ -32,7 +32,7 @@ export function BuildCards({ isStart }: { isStart: boolean }) {
             {t('home.build.start')}
           </h2>
           <div className="grid gap-4 lg:grid-cols-[2fr_1fr]">
-            <DropArea className="min-h-48 lg:min-h-96" />
+            <DropArea className="lg:min-h-72" />
             <SamplesCard rows={5} />
           </div>
         </section>

@@ -38,7 +38,7 @@ export function Sources() {
     </Button>
   );
   return (
-    <>
+    <div className="grid gap-4">
       {listed.data !== undefined && listed.data.items.length > 0 && (
         <ListHead hint={t('settings.sources.hint')}>{add}</ListHead>
       )}
@@ -61,7 +61,7 @@ export function Sources() {
         }
         row={(one) => <SourceRow key={one.id} source={one} />}
       />
-    </>
+    </div>
   );
 }
 

@@ -96,7 +96,9 @@ function Months() {
               <Td className="font-medium">
                 <span className="flex items-center justify-end gap-3">
                   {most > 0 && <ShareBar share={(cost ?? 0) / most} className="ml-6 flex-1 max-sm:hidden" />}
-                  {cost === null ? t('runs.costUnknown') : formatCost(cost)}
+                  <span className="min-w-16 text-right">
+                    {cost === null ? t('runs.costUnknown') : formatCost(cost)}
+                  </span>
                 </span>
               </Td>
             </Tr>

@@ -188,7 +188,7 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
       </Td>
       <Td className="whitespace-nowrap">
         {webhook.is_enabled ? (
-          <StatusPill tone={webhook.failing_since === null ? 'ok' : 'need'}>
+          <StatusPill tone={webhook.failing_since === null ? 'ok' : 'bad'}>
             {webhook.failing_since === null
               ? t('settings.webhooks.on')
               : t('settings.webhooks.failing', { age: formatAge(webhook.failing_since) })}

@@ -12,7 +12,6 @@ import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Input } from '../components/ui/Input';
-import { Kbd } from '../components/ui/Kbd';
 import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
@@ -131,9 +130,8 @@ function View({ table, stack, view }: ViewProps) {
             </Button>
           )}
           {table.values_to_review > 0 && (
-            <Button kind={isReviewMain ? 'main' : 'plain'} onClick={() => setReviews(reviews + 1)}>
+            <Button kind={isReviewMain ? 'main' : 'plain'} keys="R" onClick={() => setReviews(reviews + 1)}>
               {t('tables.reviewValues', { count: table.values_to_review })}
-              <Kbd onPrimary={isReviewMain}>R</Kbd>
             </Button>
           )}
         </div>

@@ -3,5 +3,5 @@
 import { cn } from './cn';
 
 export function Skeleton({ className }: { className?: string }) {
-  return <span aria-hidden="true" className={cn('block h-2.5 animate-shimmer rounded-full bg-muted', className)} />;
+  return <span aria-hidden="true" className={cn('block h-2.5 animate-shimmer rounded-full bg-border', className)} />;
 }
