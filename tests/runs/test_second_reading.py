@@ -157,7 +157,7 @@ async def test_second_model_with_another_structure_has_three_tries(case, structu
     async with two_models(case, [extracts()], [wrong] * 9) as both:
         run = await both.run()
         assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "agent_stopped"), run
-        assert len(both.second.requests) in (3, 4)  # one may be on its way when the run ends
+        assert len(both.second.requests) in (3, 4)  # the model may have been asked again when the run ends
         row = case.extraction()
         assert (row["status"], row["extracted_fields"], row["review_count"]) == ("completed", FIRST, 0)
 

@@ -104,9 +104,9 @@ class PermissionHook:
     model's ids; `take_allowed` returns the id in the ledger of a call that the executor may run. `outcomes` has the
     outcome of each call so far, `answer` the run's answer once a call has ended the run.
 
-    `waiting_call` is the call that the run waited for. `before_call(call_id)` is awaited before a call runs or is
-    deferred. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits the
-    number of messages with calls; `only_tools` limits which tools may be called."""
+    `waiting_call` is the call that the run waited for. `before_call(call_id)` is awaited before a call runs, is deferred
+    or is denied. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits
+    the number of messages with calls; `only_tools` limits which tools may be called."""
 
     def __init__(
         self,
@@ -149,6 +149,8 @@ class PermissionHook:
                 if call_id is not None:
                     await self._set_ledger_id(call_id, tool_name.removeprefix(TOOL_PREFIX), hook_input["tool_input"])
                 verdict = await self._decide(tool_name, call_id, hook_input["tool_input"])
+                if call_id is not None and verdict.decision == "deny":
+                    await self.before_call(call_id)  # so a run that ends at the calls before it asks no more
             except Exception:
                 log.exception("permission hook failed")
                 verdict = Verdict("deny", "Internal error: the call could not be checked. Do not repeat it.")
