@@ -312,7 +312,7 @@ class MutantRunner:
     def _run_tests(self, tests: list[str], until: float) -> tuple[str, str]:
         """Run tests. Return (passed, failed or undecided; the failing test or the reason)."""
         arguments = [
-            "-x", "-n0", "--no-header", "--tb=no", "--timeout=60", f"--home={self._home}",
+            "-x", "-n0", "--reruns=0", "--no-header", "--tb=no", "--timeout=60", f"--home={self._home}",
             "--deselect=tests/sql/test_schemas.py", "-p", "no:cacheprovider",
             "-W", "ignore::pytest.PytestAssertRewriteWarning", *tests,
         ]  # fmt: skip

@@ -16,15 +16,6 @@ from running_server import RunningServer
 Browsing = Callable[..., AbstractAsyncContextManager[Window]]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A story that fails runs a second time: on a busy machine a browser may lose a click. The summary of the tests
-    names each such story (`-r R`): one that often needs it has a fault, or finds one."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 @pytest.fixture(scope="session")
 def built_page(_home: Path) -> None:
     with (_home / "page-is-being-built").open("w") as lock:

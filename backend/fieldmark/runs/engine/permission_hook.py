@@ -104,9 +104,9 @@ class PermissionHook:
     model's ids; `take_allowed` returns the id in the ledger of a call that the executor may run. `outcomes` has the
     outcome of each call so far, `answer` the run's answer once a call has ended the run.
 
-    `waiting_call` is the call that the run waited for. `before_call(call_id)` is awaited before a call runs, is deferred
-    or is denied. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds` limits
-    the number of messages with calls; `only_tools` limits which tools may be called."""
+    `waiting_call` is the call that the run waited for. `before_call(call_id)` is awaited before a call runs, is
+    deferred or is denied. `wait_for_decision` keeps the CLI for a while and returns whether a person decided. `rounds`
+    limits the number of messages with calls; `only_tools` limits which tools may be called."""
 
     def __init__(
         self,
