@@ -2747,6 +2747,8 @@ create table public.storage_usage (
   org_id uuid primary key references public.organisations (id) on delete cascade,
   documents bigint not null,
   bytes bigint not null,
+  -- What the feed of changes last said: 80 or 100 percent of a quota, or 0.
+  reported_percent integer not null default 0,
   created_by uuid default auth.uid(),
   created_at timestamptz not null default clock_timestamp()
 ) with (fillfactor = 50);
@@ -2756,6 +2758,27 @@ create function private.stored_bytes(p_byte_size bigint, p_unlocked_path text) r
 language sql immutable set search_path = pg_catalog, pg_temp
 return coalesce(p_byte_size, 0) * case when p_unlocked_path is null then 1 else 2 end;
 
+-- Records once that 80 or 100 percent of a quota is used, until less than 80 percent is.
+create function private.report_quota(p_org_id uuid, p_percent integer) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update public.storage_usage set reported_percent = p_percent
+  where org_id = p_org_id and (p_percent > reported_percent or p_percent < 80 and reported_percent > 0);
+  if found and p_percent >= 80 then
+    insert into public.changes (org_id, type)
+    values (p_org_id, case p_percent when 100 then 'quota.reached' else 'quota.warning' end);
+  end if;
+end $$;
+
+-- Records that an upload was refused, which undid its own record. Called by the service.
+create function private.report_full_quota(p_org_id uuid) returns void
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if p_org_id in (select private.my_writable_org_ids()) and private.is_service() then
+    perform private.report_quota(p_org_id, 100);
+  end if;
+end $$;
+
 -- Adds to what an organisation stores. Uploads of one organisation wait here for each other, at the end of their
 -- transactions, so that concurrent ones cannot exceed a quota.
 create function private.add_storage(p_org_id uuid, p_documents bigint, p_bytes bigint) returns void
@@ -2763,6 +2786,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_used public.storage_usage;
   v_limits public.credit_limits;
+  v_share numeric;
   v_refusal text := 'The organisation stores %s of at most %s %s. Delete documents, or ask the administrator for more.';
 begin
   update public.storage_usage set documents = documents + p_documents, bytes = bytes + p_bytes
@@ -2772,14 +2796,19 @@ begin
     on conflict (org_id) do update set documents = u.documents + p_documents, bytes = u.bytes + p_bytes
     returning * into v_used;
   end if;
+  select * into v_limits from public.credit_limits where org_id = p_org_id;
   if p_documents > 0 or p_bytes > 0 then
-    select * into v_limits from public.credit_limits where org_id = p_org_id;
     perform private.require(
       coalesce(v_used.documents <= v_limits.max_documents, true),
       format(v_refusal, v_used.documents - p_documents, v_limits.max_documents, 'documents'), 'PT409', 'quota_exceeded');
     perform private.require(
       coalesce(v_used.bytes <= v_limits.max_bytes, true),
       format(v_refusal, v_used.bytes - p_bytes, v_limits.max_bytes, 'bytes'), 'PT409', 'quota_exceeded');
+  end if;
+  v_share := greatest(
+    v_used.documents::numeric / nullif(v_limits.max_documents, 0), v_used.bytes::numeric / nullif(v_limits.max_bytes, 0));
+  if v_share >= 0.8 or v_used.reported_percent > 0 then
+    perform private.report_quota(p_org_id, case when v_share >= 1 then 100 when v_share >= 0.8 then 80 else 0 end);
   end if;
 end $$;
 
@@ -6331,7 +6360,7 @@ create table public.changes (
   type text not null check (type in (
     'document.ready', 'document.failed', 'document.deleted', 'extraction.completed', 'extraction.reviewed',
     'extraction.changed', 'run.awaiting_approval', 'run.completed', 'run.failed', 'run.cancelled', 'table.completed',
-    'webhook.test', 'webhook.disabled')),
+    'quota.warning', 'quota.reached', 'webhook.test', 'webhook.disabled')),
   -- What it is about. No foreign keys: a change is kept when that is deleted.
   document_id uuid,
   extraction_id uuid,
@@ -6445,7 +6474,12 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
           'error_code', r.error_code, 'answer', r.answer, 'idempotency_key', r.idempotency_key)
         from public.runs as r where r.id = p_change.run_id and p_change.type ~ '^(run|table)\.')),
       ('table', (
-        select jsonb_build_object('id', t.id, 'name', t.name) from public.stacks as t where t.id = p_change.stack_id))
+        select jsonb_build_object('id', t.id, 'name', t.name) from public.stacks as t where t.id = p_change.stack_id)),
+      ('storage', (
+        select jsonb_build_object('documents', u.documents, 'bytes', u.bytes, 'max_documents', l.max_documents,
+          'max_bytes', l.max_bytes)
+        from public.storage_usage as u left join public.credit_limits as l on l.org_id = u.org_id
+        where u.org_id = p_change.org_id and p_change.type like 'quota.%'))
     ) as parts (name, about) where about is not null), '{}')
 $$;
 
@@ -7247,7 +7281,7 @@ grant execute on function
   private.follow_schema, private.schema_revid_of, private.schema_to_extract, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
   private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
-  private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
+  private.lock_credit, private.report_full_quota, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
   private.is_budget_spent, private.is_credit_spent, private.check_capacity, private.charge, private.await_approval,
   private.show_updated_call, private.approval_refusal_reason, private.approval_refusal_reason_for,
   private.decided_by_others, private.start_decision, private.approve_later_calls, private.resume_run, private.detach_run,

@@ -790,14 +790,14 @@ isOneToOne: false
                   ]
                 },"storage_usage": {
                   Row: {
-                    "bytes": number,"created_at": string,"created_by": string | null,"documents": number,"org_id": string
+                    "bytes": number,"created_at": string,"created_by": string | null,"documents": number,"org_id": string,"reported_percent": number
                   }
                   ComputedFields: never
                   Insert: {
-                    "bytes": number,"created_at"?: string,"created_by"?: string | null,"documents": number,"org_id": string
+                    "bytes": number,"created_at"?: string,"created_by"?: string | null,"documents": number,"org_id": string,"reported_percent"?: number
                   }
                   Update: {
-                    "bytes"?: number,"created_at"?: string,"created_by"?: string | null,"documents"?: number,"org_id"?: string
+                    "bytes"?: number,"created_at"?: string,"created_by"?: string | null,"documents"?: number,"org_id"?: string,"reported_percent"?: number
                   }
                   Relationships: [
                     {

@@ -35,6 +35,12 @@ ssl_cert = <{root}/cert.pem
 ssl_key = <{root}/key.pem
 mail_location = maildir:{root}/mail
 first_valid_uid = 1
+auth_mechanisms = plain xoauth2
+passdb {{
+  driver = oauth2
+  mechanisms = xoauth2
+  args = {root}/oauth2.conf
+}}
 passdb {{
   driver = passwd-file
   args = scheme=plain username_format=%u {root}/passwords
@@ -101,8 +107,9 @@ def mail(subject: str, body: str = "See the attachment.", **headers: str) -> Ema
 
 
 @contextmanager
-def mail_server() -> Iterator[MailServer]:
-    """Start Dovecot. Skips the test if it is not installed."""
+def mail_server(tokeninfo_url: str = "http://127.0.0.1:9/") -> Iterator[MailServer]:
+    """Start Dovecot. Skips the test if it is not installed. It accepts the access tokens about which `tokeninfo_url`
+    plus the token returns the user's address."""
     dovecot = shutil.which("dovecot") or shutil.which("dovecot", path="/usr/sbin")
     if dovecot is None or os.geteuid() != 0:
         pytest.skip("needs Dovecot (Debian: dovecot-imapd), started as root")
@@ -119,6 +126,7 @@ def mail_server() -> Iterator[MailServer]:
         config.write_text(_CONFIG.format(root=root, port=port, uid=owner[0], gid=owner[1]))
         server = MailServer(f"imaps://localhost:{port}", root, root / "cert.pem", owner)
         server.set_password(PASSWORD)
+        (root / "oauth2.conf").write_text(f"tokeninfo_url = {tokeninfo_url}\nusername_attribute = email\n")
         process = subprocess.Popen([dovecot, "-F", "-c", config])
         try:
             _wait_for(port, root / "log")

@@ -13,7 +13,7 @@ create table public.changes (
   type text not null check (type in (
     'document.ready', 'document.failed', 'document.deleted', 'extraction.completed', 'extraction.reviewed',
     'extraction.changed', 'run.awaiting_approval', 'run.completed', 'run.failed', 'run.cancelled', 'table.completed',
-    'webhook.test', 'webhook.disabled')),
+    'quota.warning', 'quota.reached', 'webhook.test', 'webhook.disabled')),
   -- What it is about. No foreign keys: a change is kept when that is deleted.
   document_id uuid,
   extraction_id uuid,
@@ -127,7 +127,12 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
           'error_code', r.error_code, 'answer', r.answer, 'idempotency_key', r.idempotency_key)
         from public.runs as r where r.id = p_change.run_id and p_change.type ~ '^(run|table)\.')),
       ('table', (
-        select jsonb_build_object('id', t.id, 'name', t.name) from public.stacks as t where t.id = p_change.stack_id))
+        select jsonb_build_object('id', t.id, 'name', t.name) from public.stacks as t where t.id = p_change.stack_id)),
+      ('storage', (
+        select jsonb_build_object('documents', u.documents, 'bytes', u.bytes, 'max_documents', l.max_documents,
+          'max_bytes', l.max_bytes)
+        from public.storage_usage as u left join public.credit_limits as l on l.org_id = u.org_id
+        where u.org_id = p_change.org_id and p_change.type like 'quota.%'))
     ) as parts (name, about) where about is not null), '{}')
 $$;
 

@@ -31,7 +31,7 @@ grant execute on function
   private.follow_schema, private.schema_revid_of, private.schema_to_extract, private.count_references_to_schema, private.count_references_to_prompt, private.count_references_to_tag,
   private.fence, private.has_active_run, private.append_event, private.delta_channel, private.notify_deltas,
   private.record_call, private.claim_call, private.finish_call, private.cost_of_run, private.spent_this_month,
-  private.lock_credit, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
+  private.lock_credit, private.report_full_quota, private.count_active_runs, private.is_blocked, private.runs_ahead, private.waits_behind,
   private.is_budget_spent, private.is_credit_spent, private.check_capacity, private.charge, private.await_approval,
   private.show_updated_call, private.approval_refusal_reason, private.approval_refusal_reason_for,
   private.decided_by_others, private.start_decision, private.approve_later_calls, private.resume_run, private.detach_run,

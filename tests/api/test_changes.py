@@ -388,6 +388,14 @@ async def test_a_replaced_secret_signs_beside_the_new_one_for_a_day(serve, recei
             sql(clone.owner_url, "update public.webhooks set previous_secret_until = now()")
 
 
+async def test_a_change_about_a_quota_has_what_is_stored_and_the_limits(serve, clone):
+    async with serve() as server:
+        sql(clone.owner_url, "insert into credit_limits (org_id, max_documents) values (%s, 1)", server.scope.org_id)
+        await server.http.post("/api/documents", files={"file": ("a.txt", b"Total: 1")})
+        (change,) = (await feed_of(server.http, 1, type="quota.reached"))["items"]
+        assert change["data"] == {"storage": {"documents": 1, "bytes": 8, "max_documents": 1, "max_bytes": None}}
+
+
 async def test_a_webhook_that_fails_for_days_or_is_gone_is_disabled_and_reported(serve, receiver, clone):
     async with serve(**LOOPBACK) as server:
         failing = await create_webhook(server.http, receiver.url, "webhook.test")

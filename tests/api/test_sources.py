@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+from urllib.parse import parse_qs
 from uuid import UUID, uuid4
 
 import psycopg
@@ -21,6 +24,7 @@ from fieldmark.domain.statuses import SourceKind
 from fieldmark.services.sources import buckets
 from fieldmark.services.sources.intake import Intake
 from fieldmark.stores import sources
+from http_stub import http_stub
 from mail_server import PASSWORD, USER, MailServer, mail, mail_server
 from object_server import KEY_ID, SECRET, ObjectServer, object_server
 
@@ -422,6 +426,13 @@ async def test_a_mailbox_that_accepts_no_password_is_refused_with_the_reason(ser
     body = {"kind": "mailbox", "address": "imaps://Outlook.office365.com:993", "username": "u", "secret": "s"}
     async with serve(with_worker=False) as server:
         assert_problem(await server.http.post("/api/sources", json=body), 422, "oauth_needed")
+        for request in (
+            {"token_url": "https://login.example/token", "client_id": 1},
+            {"token_url": "http://a.example"},
+        ):
+            assert_problem(await server.http.post("/api/sources", json=body | {"secret": json.dumps(request)}), 422)
+        with_oauth = body | {"secret": json.dumps({"token_url": "https://login.example/token", "client_id": "us"})}
+        assert (await server.http.post("/api/sources", json=with_oauth)).status_code == 201
         gmail = body | {"address": "imaps://imap.gmail.com"}
         assert (await server.http.post("/api/sources", json=gmail)).status_code == 201
 
@@ -538,6 +549,46 @@ async def test_a_mailbox_is_read_in_parts_and_a_refused_password_is_reported(ser
         source = await get(server.http)
         assert (source["error_code"], source["taken"]) == ("credentials_refused", 70)
         assert len(await documents(server.http)) == 70
+
+
+class TokenServer(BaseHTTPRequestHandler):
+    """Issues an access token for `SECRET`, and says whose it is."""
+
+    def do_POST(self) -> None:
+        form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        is_known = form == {"grant_type": ["client_credentials"], "client_id": ["us"], "client_secret": [SECRET]}
+        self.answer(200 if is_known else 400, {"access_token": "issued"} if is_known else {"error": "invalid_client"})
+
+    def do_GET(self) -> None:
+        self.answer(*((200, {"email": USER}) if self.path == "/of/issued" else (401, {})))
+
+    def answer(self, status: int, body: dict[str, str]) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+async def test_a_mailbox_with_oauth_is_read_with_a_token_of_its_token_request(serve, monkeypatch):
+    with http_stub(TokenServer) as tokens, mail_server(f"{tokens}/of/") as mailbox:
+        monkeypatch.setenv("SSL_CERT_FILE", str(mailbox.certificate))
+        mailbox.deliver(mail("One"), "1")
+        request = {"token_url": tokens, "grant_type": "client_credentials", "client_id": "us", "client_secret": SECRET}
+        async with serve(**LOOPBACK) as server:
+            source = await add(server.http, of_mailbox(mailbox, secret=json.dumps(request | {"client_secret": "x"})))
+            assert (await next_look(server.http))["error_code"] == "credentials_refused"
+            at = f"/api/sources/{source['id']}"
+            changed = await server.http.patch(at, json={"secret": json.dumps(request)})
+            assert changed.status_code == 200 and SECRET not in changed.text
+
+            async def is_taken() -> bool:
+                return (await get(server.http))["taken"] == 1
+
+            await until(is_taken)
 
 
 async def test_a_mail_that_cannot_be_read_holds_up_no_other(serve, mailbox, clone):

@@ -79,6 +79,32 @@ async def test_concurrent_uploads_cannot_exceed_a_quota(service, database, clone
         await service.upload(scope, write(b"x"), "a.txt")
 
 
+async def test_the_feed_reports_once_that_a_quota_is_almost_or_wholly_used(service, clone, make_user, write):
+    scope = await make_user()
+    limit(clone, scope, 5, None)
+
+    def reported() -> list[str]:
+        rows = sql(clone.owner_url, "select type from changes where type like 'quota.%%' order by written")
+        return [row["type"] for row in rows]
+
+    stored = []
+    for expected in ([], [], [], ["quota.warning"], ["quota.warning", "quota.reached"]):
+        stored.append(await service.upload(scope, write(b"x"), "a.txt"))
+        assert reported() == expected
+    await service.remove(scope, stored.pop().id)
+    await service.upload(scope, write(b"x"), "a.txt")
+    assert reported() == ["quota.warning", "quota.reached"]
+    for _ in range(2):  # fewer than 80 percent: the next time is reported again
+        await service.remove(scope, stored.pop().id)
+    await service.upload(scope, write(b"x"), "a.txt")
+    assert reported() == ["quota.warning", "quota.reached", "quota.warning"]
+    limit(clone, scope, None, 7)
+    for _ in range(2):
+        with pytest.raises(QuotaExceeded):
+            await service.upload(scope, write(b"xxxx"), "a.txt")
+    assert reported() == ["quota.warning", "quota.reached", "quota.warning", "quota.reached"]
+
+
 async def test_files_inside_an_archive_count_as_what_they_are_unpacked(service, database, clone, make_user, write):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as written:
@@ -86,9 +112,12 @@ async def test_files_inside_an_archive_count_as_what_they_are_unpacked(service, 
             written.writestr(f"{number}.txt", b"Total: 10.00 EUR\n" * 1000)
     content = packed.getvalue()
     scope = await make_user()
-    for max_bytes, expected, code in (
-        (len(content) + 67_999, (1, len(content)), "enclosed_over_quota"),
-        (2 * len(content) + 68_000, (6, 2 * len(content) + 68_000), "enclosed_apart"),
+    for number, (max_bytes, expected, code) in enumerate(
+        (
+            (len(content) + 67_999, (1, len(content)), "enclosed_over_quota"),
+            (2 * len(content) + 68_000, (6, 2 * len(content) + 68_000), "enclosed_apart"),
+        ),
+        1,
     ):
         limit(clone, scope, None, max_bytes)
         document = await service.upload(scope, write(content), "a.zip")
@@ -97,6 +126,8 @@ async def test_files_inside_an_archive_count_as_what_they_are_unpacked(service, 
         async with database.as_user(scope) as conn:
             warnings = await documents.warnings(conn, document.id)
         assert [one.code for one in warnings] == [code]
+        (row,) = sql(clone.owner_url, "select count(*) from changes where type = 'quota.reached'")
+        assert row["count"] == number
 
 
 async def test_a_size_that_a_front_end_made_up_is_corrected_when_the_file_is_read(

@@ -428,7 +428,7 @@ CALLABLE = {
         record_reading notify_deltas fence save_thread_state is_name record_call claim_call finish_call
         await_approval show_updated_call start_decision approve_later_calls
         resume_run detach_run detach_dead_worker has_open_children has_active_run await_runs tree_of_run
-        cancel_run cost_of_run spent_this_month lock_credit count_active_runs is_blocked runs_ahead
+        cancel_run cost_of_run spent_this_month lock_credit report_full_quota count_active_runs is_blocked runs_ahead
         waits_behind is_budget_spent is_credit_spent check_capacity charge child_name nodes changes is_leaf
         search count_unindexed_documents search_nearest count_unembedded_documents has_vectors search_stems
         change_data compare_schemas differ review_counts record_problems record_second_reading

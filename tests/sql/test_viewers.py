@@ -41,6 +41,7 @@ VOLATILE_CALLS = {
     "private.charge": "(%(run)s, %(org)s, 'extraction', 'm9', 'm', 1, 1, 0, 0, 0, 0.1)",
     # Functions that change nothing in the caller's organisation.
     "private.lock_credit": "(%(org)s)",
+    "private.report_full_quota": "(%(org)s)",
     "private.new_id": "()",
     "private.resolve_organisation": "()",
     "public.ensure_personal_organisation": "()",

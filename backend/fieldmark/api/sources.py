@@ -21,7 +21,11 @@ router = Routes(prefix="/api/sources", tags=["sources"])
 
 Secret = Annotated[
     SecretStr,
-    Field(min_length=1, max_length=5000, description="The secret key, or the password. It is never returned."),
+    Field(
+        min_length=1,
+        max_length=5000,
+        description="The secret key, the password, or a token request (docs/sources.md). It is never returned.",
+    ),
 ]
 Extract = Annotated[
     str,
@@ -92,9 +96,10 @@ async def list_sources(_: ThePerson, scope: TheScope, conn: Conn) -> Sources:
 async def add_source(body: NewSource, _: ThePerson, scope: TheScope, conn: Conn, runtime: TheRuntime) -> DocumentSource:
     """Add a bucket or a mailbox. Each file in it becomes a document of yours, once, also those that are there already.
     The service looks within seconds, and then every five minutes (mailboxes: every minute)."""
-    check_address(body.kind, body.address, runtime.settings.private_networks)
+    secret = body.secret.get_secret_value()
+    check_address(body.kind, body.address, secret, runtime.settings.private_networks)
     await _check_use(body.extract, body.stack_id, scope, conn)
-    values = body.model_dump() | {"secret": body.secret.get_secret_value()}
+    values = body.model_dump() | {"secret": secret}
     return await sources.add(conn, scope.org_id, **values)
 
 

@@ -31,7 +31,8 @@ def add_source(
     extract: Annotated[str | None, typer.Option(help="Extract each document with this schema: name or id.")] = None,
     table: Annotated[str | None, typer.Option(help="Make each document a row of this stack or schema.")] = None,
 ) -> None:
-    """Add a bucket or a mailbox. Its secret key or password is asked for, or read from standard input."""
+    """Add a bucket or a mailbox. Its secret key, password or token request is asked for, or read from standard
+    input."""
     kind = "mailbox" if address.lower().startswith("imaps:") else "bucket"
     body: dict[str, object] = {"kind": kind, "address": address, "username": username, "folder": folder}
     body["secret"] = ask_password()

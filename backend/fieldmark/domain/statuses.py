@@ -327,6 +327,8 @@ class ChangeType(StrEnum):
     RUN_FAILED = "run.failed"
     RUN_CANCELLED = "run.cancelled"
     TABLE_COMPLETED = "table.completed"
+    QUOTA_WARNING = "quota.warning"
+    QUOTA_REACHED = "quota.reached"
     WEBHOOK_TEST = "webhook.test"
     WEBHOOK_DISABLED = "webhook.disabled"
 

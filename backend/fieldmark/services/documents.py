@@ -34,7 +34,7 @@ from fieldmark.files import Files, StoredPath, parse_stored_path, safe_name, sto
 from fieldmark.identity.scope import Scope
 from fieldmark.services import einvoices, upload_targets
 from fieldmark.services.fair_share import run_queued
-from fieldmark.stores import documents, stacks, upload_rules
+from fieldmark.stores import documents, stacks, upload_rules, usage
 from fieldmark.stores.documents import RequestedExtraction
 from fieldmark.stores.rows import DocumentRow, NewChildDocument
 from fieldmark.stores.upload_rules import UploadRule
@@ -159,6 +159,9 @@ class DocumentService:
                 await self._files.remove(target)
             if isinstance(error, _AlreadyUploaded):
                 return error.document
+            if isinstance(error, QuotaExceeded):
+                async with self._database.as_user(scope) as conn:
+                    await usage.report_full_quota(conn, scope.org_id)
             raise
 
     async def queue_reading_with_password(self, scope: Scope, document_id: UUID, password: str) -> DocumentRow:
@@ -375,6 +378,7 @@ class DocumentService:
             accepted, not_queued = [], [child.filename for child in accepted]
         except QuotaExceeded:
             accepted, over_quota = [], [child.filename for child in accepted]
+            await usage.report_full_quota(conn, scope.org_id)
         names_by_code = {
             WarningCode.ENCLOSED_APART: [child.filename for child in accepted],
             WarningCode.ENCLOSED_TOO_MANY: too_many,

@@ -81,6 +81,11 @@ async def storage(conn: AsyncConnection[Row], org_id: UUID) -> Storage:
     return Storage(**row)
 
 
+async def report_full_quota(conn: AsyncConnection[Row], org_id: UUID) -> None:
+    """Record a change that the organisation may not store more, unless that is recorded already."""
+    await conn.execute("select private.report_full_quota(%s)", (org_id,))
+
+
 async def by_model(conn: AsyncConnection[Row], run_id: UUID) -> list[Row]:
     """Return the usage of a run by model, in order of first use. Child runs are not included."""
     cursor = await conn.execute(

@@ -44,6 +44,7 @@ from fieldmark.services.documents import DocumentService
 from fieldmark.services.sources.buckets import Bucket, BucketObject
 from fieldmark.services.sources.failures import SourceFailure
 from fieldmark.services.sources.mailboxes import Mail, Mailbox, Position, Session
+from fieldmark.services.sources.oauth import TokenRequest
 from fieldmark.services.upload_targets import find_target
 from fieldmark.stores import sources
 from fieldmark.stores.documents import RequestedExtraction
@@ -86,17 +87,15 @@ _NOT_OF_ONE_OBJECT: Final = (
 _log = structlog.get_logger(__name__)
 
 
-def check_address(kind: SourceKind, address: str, allowed: Sequence[IpNetwork]) -> None:
-    """Raise Invalid for an address that cannot be the one of a source."""
+def check_address(kind: SourceKind, address: str, secret: str, allowed: Sequence[IpNetwork]) -> None:
+    """Raise Invalid for an address or a secret that cannot be the one of a source."""
     if kind is SourceKind.MAILBOX:
+        request = TokenRequest.parse(secret, allowed)
         parts = check_url(address, allowed, ("imaps",))
         if parts.path.strip("/") or parts.query:
             raise Invalid("Write the address of a mailbox as imaps://host, and its folder apart from it.")
-        if parts.hostname in _WITHOUT_PASSWORDS:
-            raise OAuthNeeded(
-                f"{parts.hostname} accepts OAuth only, which is not supported. Forward the mails to a mailbox with a "
-                "password, and add that one."
-            )
+        if request is None and parts.hostname in _WITHOUT_PASSWORDS:
+            raise OAuthNeeded(f"{parts.hostname} accepts no password. Give a token request as the secret.")
         return
     parts = check_url(address, allowed)
     if parts.query or len(parts.path.strip("/").split("/")) != 1 or not parts.path.strip("/"):
@@ -199,7 +198,7 @@ class Intake:
         """Return whether all that there is was looked at."""
         if not source.is_owner_there:
             raise SourceFailure("owner_left")
-        check_address(source.kind, source.address, self._allowed)
+        check_address(source.kind, source.address, source.secret, self._allowed)
         scope = Scope(source.created_by, source.org_id)
         try:
             async with self._database.as_user(scope) as conn:

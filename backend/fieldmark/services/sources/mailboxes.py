@@ -20,6 +20,7 @@ from imap_tools.mailbox import BaseMailBox
 
 from fieldmark.public_addresses import IpNetwork, port_of, resolve
 from fieldmark.services.sources.failures import SourceFailure
+from fieldmark.services.sources.oauth import TokenRequest
 
 Result = TypeVar("Result")
 
@@ -55,12 +56,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
-    """A folder of the mailbox at `url`, `imaps://host`."""
+    """A folder of the mailbox at `url`, `imaps://host`. `secret` is a password or a token request."""
 
     url: str
     folder: str
     username: str
-    password: str
+    secret: str
     allowed: Sequence[IpNetwork]
 
     @asynccontextmanager
@@ -142,15 +143,20 @@ class Session:
 
     async def _open(self) -> BaseMailBox:
         parts = urlsplit(self._mailbox.url)
+        request = TokenRequest.parse(self._mailbox.secret, self._mailbox.allowed)
+        token = None if request is None else await request.send()
         address = str(await resolve(parts, self._mailbox.allowed))
         self._connection = _Connection(parts.hostname or "", port_of(parts), address, _EXTRA_BYTES)
-        self._opened = await asyncio.to_thread(self._log_in, self._connection)
+        self._opened = await asyncio.to_thread(self._log_in, self._connection, token)
         return self._opened
 
-    def _log_in(self, connection: _Connection) -> BaseMailBox:
+    def _log_in(self, connection: _Connection, token: str | None) -> BaseMailBox:
         opened, at = _PinnedMailBox(connection), self._mailbox
-        login = opened.login if f"{at.username}{at.password}".isascii() else opened.login_utf8
-        login(at.username, at.password, initial_folder=None)
+        if token is not None:
+            opened.xoauth2(at.username, token, initial_folder=None)
+        else:
+            login = opened.login if f"{at.username}{at.secret}".isascii() else opened.login_utf8
+            login(at.username, at.secret, initial_folder=None)
         opened.folder.set(at.folder or "INBOX", readonly=True)  # pyright: ignore[reportUnknownMemberType]
         if self.end.validity not in (0, _last_position(opened).validity):  # numbered again meanwhile
             raise connection.abort("another UIDVALIDITY")
