@@ -85,6 +85,9 @@ create table public.extractions (
 );
 create index extractions_schema_revid on public.extractions (schema_revid, created_at desc, id desc)
   where schema_revid is not null;
+-- The list of tables asks when each last changed.
+create index extractions_table_changed on public.extractions (schema_revid, updated_at desc)
+  where schema_revid is not null and precedence < 2;
 create index extractions_prompt_revid on public.extractions (prompt_revid, document_id) where prompt_revid is not null;
 create index extractions_run_id on public.extractions (run_id) where run_id is not null;
 create index extractions_document_id on public.extractions (document_id, created_at desc, id desc);

@@ -119,6 +119,29 @@ async def test_each_document_with_an_extraction_under_the_schema_is_a_row(serve,
             assert (await stranger.get("/api/tables")).json() == {"items": []}
 
 
+async def test_a_table_was_changed_with_its_last_value_or_column(serve, clone):
+    async def changed_at() -> dict[str, str]:
+        return {one["name"]: one["changed_at"] for one in (await server.http.get("/api/tables")).json()["items"]}
+
+    async with serve(with_worker=False) as server:
+        await table_path(server, clone.owner_url)
+        named = {"name": "Receipts", "columns": [{"name": "total"}], "document_ids": []}
+        stack = (await server.http.post("/api/stacks", json=named)).json()
+        with psycopg.connect(clone.owner_url, autocommit=True) as conn:
+            for total in ("7", "12.5"):  # the oldest document is changed last
+                (last,) = conn.execute(
+                    """update public.extractions set extracted_fields = extracted_fields || '{"paid": null}'
+                       where extracted_fields ->> 'total' = %s returning updated_at""",
+                    (total,),
+                ).fetchone()
+        before = await changed_at()
+        assert datetime.fromisoformat(before["Invoice"]) == last
+        path = f"/api/schemas/{stack['schema_id']}"
+        await server.http.patch(path, json={"schema": SCHEMA})
+        after = await changed_at()
+        assert (after["Invoice"], after["Receipts"] > before["Receipts"]) == (before["Invoice"], True)
+
+
 async def test_malformed_evidence_of_a_front_end_has_no_page(serve, clone):
     async with serve(with_worker=False) as server:
         path = await table_path(server, clone.owner_url)

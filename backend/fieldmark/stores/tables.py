@@ -224,6 +224,7 @@ class TableSummary:
     records: Annotated[int, Field(description="The number of its documents.")]
     to_review: Annotated[int, Field(description="The number of its documents that need a person.")]
     values_to_review: Annotated[int, Field(description="The number of their values that need a person.")]
+    changed_at: Annotated[datetime, Field(description="When its columns or a value in it last changed.")]
 
 
 async def table_summaries(conn: Connection, org_id: UUID) -> list[TableSummary]:
@@ -233,23 +234,25 @@ async def table_summaries(conn: Connection, org_id: UUID) -> list[TableSummary]:
         conn,
         TableSummary,
         """with schema_sizes as (
-             select i.id, i.name, count(distinct e.document_id) as records
+             select i.id, i.name, i.created_at, count(distinct e.document_id) as records
              from public.schemas as i left join public.schema_versions as s on s.schema_id = i.id
              left join public.extractions as e on e.schema_revid = s.id and e.precedence < 2
              where i.org_id = %(org)s and i.deleted_at is null and not private.is_proposed(i.run_id)
                and not exists (select from public.stack_tables as t where t.schema_id = i.id)
              group by i.id order by records desc, lower(i.name), i.id limit 200
            ), tables as (
-             (select s.id, s.id as stack_id, t.schema_id, s.name, row_number() over newest as place, (
+             (select s.id, s.id as stack_id, t.schema_id, s.name, s.created_at, row_number() over newest as place, (
                 select count(*) from public.stack_documents as d where d.stack_id = s.id) as records
               from public.stacks as s left join public.stack_tables as t on t.stack_id = s.id
               where s.org_id = %(org)s window newest as (order by s.created_at desc, s.id desc)
               order by place limit 200)
              union all
-             select id, null, id, name, 1000 + row_number() over (order by records desc, lower(name), id), records
+             select id, null, id, name, created_at, 1000 + row_number() over (order by records desc, lower(name), id),
+               records
              from schema_sizes
            )
-           select t.id, t.stack_id, t.schema_id, t.name, t.records, open.to_review, open.values_to_review
+           select t.id, t.stack_id, t.schema_id, t.name, t.records, open.to_review, open.values_to_review,
+             greatest(t.created_at, last.changed_at) as changed_at
            from tables as t cross join lateral (
              select count(*) as to_review, coalesce(sum(e.review_count), 0) as values_to_review
              from public.schema_versions as v join public.extractions as e on e.schema_revid = v.id
@@ -258,7 +261,13 @@ async def table_summaries(conn: Connection, org_id: UUID) -> list[TableSummary]:
                and (t.stack_id is null or exists (
                  select from public.stack_documents as d
                  where d.stack_id = t.stack_id and d.document_id = e.document_id))
-           ) as open
+           ) as open cross join lateral (
+             select max(greatest(v.created_at, newest.updated_at)) as changed_at
+             from public.schema_versions as v left join lateral (
+               select e.updated_at from public.extractions as e where e.schema_revid = v.id and e.precedence < 2
+               order by e.updated_at desc limit 1) as newest on true
+             where v.schema_id = t.schema_id
+           ) as last
            order by t.place""",
         {"org": org_id},
     )

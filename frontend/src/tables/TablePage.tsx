@@ -69,8 +69,9 @@ export function TablePage() {
 }
 
 /** Of a new one that is not in the list yet. */
-function summaryOf({ id, name, schema_id, progress }: Stack): TableSummary {
-  return { id, stack_id: id, schema_id, name, records: progress.documents, to_review: 0, values_to_review: 0 };
+function summaryOf({ id, name, schema_id, progress, created_at }: Stack): TableSummary {
+  const counts = { records: progress.documents, to_review: 0, values_to_review: 0 };
+  return { id, stack_id: id, schema_id, name, changed_at: created_at, ...counts };
 }
 
 interface ViewProps {

@@ -12,7 +12,7 @@ import { Progress } from '../components/ui/Progress';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Table, Td, Th, Tr } from '../components/ui/Table';
 import { useCanWrite } from '../session/role';
-import { formatNumber, visibleText } from '../shared/format';
+import { formatAge, formatNumber, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { NewTableDialog } from './NewTableDialog';
 import { tablesQuery } from '../records/tablesQuery';
@@ -49,6 +49,7 @@ export function TablesPage() {
                 <Th className="pl-4">{t('stacks.name')}</Th>
                 <Th className="text-right">{t('areas.documents')}</Th>
                 <Th className="pl-8">{t('statuses.done')}</Th>
+                <Th className="pl-4 max-md:hidden">{t('tables.lastChange')}</Th>
                 <Th className="pr-4">{t('tables.status')}</Th>
               </tr>
             </thead>
@@ -67,11 +68,11 @@ export function TablesPage() {
                       <span className="truncate">{visibleText(table.name)}</span>
                     </Link>
                     <p className="pl-6 text-xs text-muted-foreground sm:hidden">
-                      {t('common.documents', { count: table.records })}
+                      {t('common.documents', { count: table.records })} · {formatAge(table.changed_at)}
                     </p>
                   </Td>
                   <Td className="text-right max-sm:hidden">{formatNumber(table.records)}</Td>
-                  <Td className="w-1/3 pl-8 max-sm:hidden">
+                  <Td className="w-1/4 pl-8 max-sm:hidden">
                     {table.records > 0 && (
                       <span className="flex items-center gap-3">
                         <Progress
@@ -88,6 +89,11 @@ export function TablesPage() {
                         </span>
                       </span>
                     )}
+                  </Td>
+                  <Td
+                    className="pl-4 whitespace-nowrap text-muted-foreground max-md:hidden"
+                    title={formatTime(table.changed_at)}>
+                    {formatAge(table.changed_at)}
                   </Td>
                   <Td className="pr-4 text-right whitespace-nowrap sm:w-40 sm:text-left">
                     {table.to_review > 0 && (
