@@ -4,8 +4,8 @@
 
 The random numbers come from the database (`private.draw`, in an embedded Postgres), the rate of each document from
 `private.audit_rate`, the claim from `fieldmark.domain.audits`: as in the service. For each organisation the claim is
-compared, at the end and at each tenth of its documents, with the known share of wrong values among those that no one
-looked at.
+compared, at the end and at each tenth of its documents, with the known share of wrong values among those that it covers
+and no one looked at.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ VALUES = 30
 class World:
     """How errors and reviewers are. `clustered`: errors are in one document of ten. `drift`: the last documents have
     three times the errors of the first. `missed`: the share of errors that reviewers confirm. `unanswered`: the share
-    of audits that no one looks at. `layouts`: how many the documents have. `new_layout`: the last tenth of the
-    documents have another layout, with ten times the errors, and no one looks at this share of its audits."""
+    of audits that no one looks at. `layouts`: how many the documents have. `lone`: the share of documents that look
+    like no other, without errors. `new_layout`: the last tenth of the documents have another layout, with ten times
+    the errors, and no one looks at this share of its audits."""
 
     name: str
     clustered: bool = False
@@ -43,6 +44,7 @@ class World:
     missed: float = 0
     unanswered: float = 0
     layouts: int = 1
+    lone: float = 0
     new_layout: float | None = None
 
 
@@ -52,6 +54,8 @@ WORLDS = (
     World("three times as many at the end", drift=True),
     World("a fifth of the audits unanswered", clustered=True, drift=True, unanswered=0.2),
     World("a fifth unanswered, of 20 layouts", clustered=True, drift=True, unanswered=0.2, layouts=20),
+    World("nine documents of ten look like no other, errors in the others", lone=0.9),
+    World("layouts of a few documents each", clustered=True, layouts=300),
     World("ten times as many in a new layout", new_layout=0),
     World("the same, and no one looked at it yet", new_layout=1),
     World("the same, and a third was looked at", new_layout=0.67),
@@ -91,39 +95,67 @@ class _Audit:
     is_seen_wrong: bool | None
 
 
+@dataclass
+class _Layout:
+    documents: int = 0
+    unseen: int = 0
+    wrong: int = 0
+
+
 def claims(
     world: World, share: float, documents: int, draws: Draws, chance: random.Random
 ) -> Iterator[tuple[Claim, float]]:
     """Yield the claim and the true share of wrong values at each tenth of an organisation's documents."""
     audits: list[_Audit] = []
-    unseen = wrong = 0
+    layouts: dict[int, _Layout] = {}
+    audited = set[int]()
     for number, rate in enumerate(draws.rates(documents)):
         of_document = share * (0.5 + number / documents if world.drift else 1)
         layout, unanswered = chance.randrange(world.layouts), world.unanswered
         if world.new_layout is not None and number >= documents * 0.9:
             of_document, layout, unanswered = min(of_document * 10, 1), world.layouts, world.new_layout
+        elif chance.random() < world.lone:
+            of_document, layout = 0, -number - 1
         if world.clustered:
             of_document = min(of_document * 10, 1) if chance.random() < 0.1 else 0
-        for _ in range(VALUES):
-            is_wrong = chance.random() < of_document
-            draw = draws.number()
-            if draw >= rate:
-                unseen += 1
-                wrong += is_wrong
+        of_layout = layouts.setdefault(layout, _Layout())
+        of_layout.documents += 1
+        values = [(draws.number(), chance.random() < of_document) for _ in range(VALUES)]
+        is_unaudited = of_layout.documents > 1 and layout not in audited
+        lowest = min(values)[0] if is_unaudited else 0
+        for draw, is_wrong in values:
+            if draw >= rate and draw != lowest:
+                of_layout.unseen += 1
+                of_layout.wrong += is_wrong
                 continue
             seen = None if chance.random() < unanswered else is_wrong and chance.random() >= world.missed
             audits.append(_Audit(draw, layout, seen))
+            audited.add(layout)
         if (number + 1) % (documents // 10) == 0:
-            yield Claim.of(unseen, _count(audits, rate, draws), GOAL), wrong / unseen
+            yield _claim(audits, layouts, rate, draws)
 
 
-def _count(audits: list[_Audit], rate: float, draws: Draws) -> list[AuditCount]:
-    found: list[AuditCount] = []
-    for layout in {one.layout for one in audits}:
-        counted = [one.is_seen_wrong for one in audits if one.layout == layout and one.draw < rate]
-        wrong, right, waiting = (counted.count(outcome) for outcome in (True, False, None))
-        found.append(AuditCount(1, True, right, wrong, waiting, waiting * draws.is_new(right + wrong, len(counted))))
-    return found
+def _claim(audits: list[_Audit], layouts: dict[int, _Layout], rate: float, draws: Draws) -> tuple[Claim, float]:
+    alike: dict[int | None, list[int]] = {}
+    for layout, one in layouts.items():
+        alike.setdefault(layout if one.documents > 1 else None, []).append(layout)
+    of_layouts: dict[int, list[_Audit]] = {}
+    for one in audits:
+        of_layouts.setdefault(one.layout, []).append(one)
+    counts: list[AuditCount] = []
+    unseen = wrong = uncovered = 0
+    for members in alike.values():
+        drawn = [one for layout in members for one in of_layouts.get(layout, [])]
+        is_covered = not draws.is_new(sum(one.is_seen_wrong is not None for one in drawn), len(drawn))
+        counted = [one.is_seen_wrong for one in drawn if one.draw < rate]
+        counts.append(AuditCount(1, True, is_covered, *(counted.count(one) for one in (False, True, None))))
+        values = sum(layouts[layout].unseen for layout in members)
+        unseen += values
+        if is_covered:
+            wrong += sum(layouts[layout].wrong for layout in members)
+        else:
+            uncovered += values
+    return Claim.of(unseen, counts, GOAL, (uncovered, 0)), wrong / max(unseen - uncovered, 1)
 
 
 def simulate(world: World, organisations: int, draws: Draws, chance: random.Random) -> str:

@@ -54,17 +54,59 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   where v.id = p_schema_revid and not s.differences ? v.id::text
 $$;
 
+-- Whether a layout is new, of whose drawn values so many were looked at: none, or fewer than half of them and than 20.
+create function private.is_new_layout(p_looked_at bigint, p_drawn bigint) returns boolean
+language sql immutable set search_path = pg_catalog, pg_temp return p_looked_at < greatest(1, least(20, p_drawn / 2.0));
+
+-- The values drawn in what a model read, with the layouts of their documents: those that wait for a look or had one. None
+-- waits that was reviewed with its list or document.
+create function private.drawn_values(p_schema_revids uuid[], p_model text)
+returns table (layout uuid, confidence numeric, draw float8, is_accepted boolean, outcome text, checked_at timestamptz)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+  return query select coalesce(e.layout, e.id), a.confidence, a.draw, a.is_accepted, a.outcome, a.checked_at
+  from public.audits as a join public.extractions as e on e.id = a.extraction_id
+  where a.schema_revid = any (p_schema_revids) and a.model = p_model
+    and (a.outcome is not null or exists (
+      select from public.fields as f where f.extraction_id = a.extraction_id and f.path = a.path and f.outcome is null));
+end $$;
+
+-- The layouts of what a model read, the values in them that were accepted without a look, and whether the claim covers them.
+-- A document that looks like no other has no layout of its own: all of those are judged together (`alike` is null).
+create function private.layout_coverage(p_schema_revids uuid[], p_model text)
+returns table (layout uuid, alike uuid, "values" bigint, is_covered boolean)
+language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+  return query with layouts as (
+    select coalesce(e.layout, e.id) as layout, case when count(*) > 1 then e.layout end as alike, sum(e.unseen_count) as "values"
+    from public.extractions as e where e.schema_revid = any (p_schema_revids) and e.model = p_model and e.audit_rate > 0
+    group by e.layout, coalesce(e.layout, e.id)
+  ), drawn as (
+    select d.layout, count(d.outcome) as looked_at, count(*) as drawn
+    from private.drawn_values(p_schema_revids, p_model) as d where d.is_accepted group by d.layout
+  )
+  select l.layout, l.alike, l."values", not private.is_new_layout(
+    coalesce(sum(d.looked_at) over alike, 0)::bigint, coalesce(sum(d.drawn) over alike, 0)::bigint)
+  from layouts as l left join drawn as d on d.layout = l.layout
+  window alike as (partition by l.alike);
+end $$;
+
 -- What people's looks at the values of a schema's newest version show, of those that the newest model read. For members, and
 -- for the service without a user.
 --   values   accepted without a look: no one has looked at them
---   rate     the lowest rate with which values were drawn; audits drawn with a higher number are left out
---   audits   [confidence, whether it would be accepted without the audit, right, wrong, waiting, of these those of new
---            layouts] by the first two. None waits of values that were reviewed with their list or document
---   weeks    [monday, right, wrong] of the audits that would be accepted without the audit, by the week of the look
+--   uncovered_values, uncovered_layouts   of those in layouts that the claim does not cover (private.layout_coverage);
+--            `uncovered` has their documents' layouts
+--   rate     the lowest rate with which values were drawn: looks at those drawn with a higher number are left out
+--   audits   [confidence, whether it would be accepted without the audit, whether its layout is covered, right, wrong,
+--            waiting] by the first three. None waits of values that were reviewed with their list or document
+--   weeks    [monday, right, wrong] of the audits that the claim counts, by the week of the look
 --   looks    [pattern, confidence of at least 0.95 (2), 0.5 (1) or less (0), checked, corrected] of the newest 10,000 looks
 create function private.review_figures(p_schema_id uuid) returns table (
   max_error numeric, own_max_error numeric, starting_confidence numeric, schema_revid uuid, schema_revids uuid[], model text,
-  "values" bigint, rate float8, audits jsonb, weeks jsonb, looks jsonb, min_confidences jsonb
+  "values" bigint, uncovered_values bigint, uncovered_layouts bigint, uncovered uuid[], rate float8, audits jsonb,
+  weeks jsonb, looks jsonb, min_confidences jsonb
 ) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
@@ -81,28 +123,23 @@ begin
   from public.extractions as e where e.schema_revid = any (schema_revids) and e.audit_rate > 0
   group by e.model order by max(e.created_at) desc limit 1;
   "values" := coalesce("values", 0);
+  select coalesce(sum(c."values"), 0), count(distinct coalesce(c.alike::text, '')) filter (where c."values" > 0),
+    coalesce(array_agg(c.layout), '{}')
+  into uncovered_values, uncovered_layouts, uncovered
+  from private.layout_coverage(schema_revids, model) as c where not c.is_covered;
   audits := (
     select coalesce(jsonb_agg(jsonb_build_array(
-      a.confidence, a.is_accepted, a.is_right, a.is_wrong, a.waiting, a.of_new_layouts)), '[]') from (
-      select confidence, is_accepted, count(*) filter (where outcome = 'right') as is_right,
-        count(*) filter (where outcome = 'wrong') as is_wrong, count(*) filter (where outcome is null) as waiting,
-        count(*) filter (where outcome is null and private.is_new_layout(looked_at, drawn)) as of_new_layouts
-      from (
-        select one.*, count(outcome) over layouts as looked_at, count(*) over layouts as drawn
-        from public.audits as one join public.extractions as e on e.id = one.extraction_id
-        where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate
-          and (outcome is not null or exists (
-            select from public.fields as f
-            where f.extraction_id = one.extraction_id and f.path = one.path and f.outcome is null))
-        window layouts as (partition by e.layout, is_accepted)) as one
-      group by 1, 2) as a);
+      a.confidence, a.is_accepted, a.is_covered, a.is_right, a.is_wrong, a.waiting)), '[]') from (
+      select d.confidence, d.is_accepted, d.layout <> all (uncovered) as is_covered,
+        count(*) filter (where d.outcome = 'right') as is_right, count(*) filter (where d.outcome = 'wrong') as is_wrong,
+        count(*) filter (where d.outcome is null) as waiting
+      from private.drawn_values(schema_revids, model) as d where d.draw < rate or d.outcome is null group by 1, 2, 3) as a);
   weeks := (
     select coalesce(jsonb_agg(jsonb_build_array(a.monday, a.is_right, a.is_wrong) order by a.monday), '[]') from (
-      select date_trunc('week', one.checked_at at time zone 'utc')::date as monday,
-        count(*) filter (where outcome = 'right') as is_right, count(*) filter (where outcome = 'wrong') as is_wrong
-      from public.audits as one
-      where one.schema_revid = any (schema_revids) and one.model = review_figures.model and draw < rate and is_accepted
-        and outcome is not null
+      select date_trunc('week', d.checked_at at time zone 'utc')::date as monday,
+        count(*) filter (where d.outcome = 'right') as is_right, count(*) filter (where d.outcome = 'wrong') as is_wrong
+      from private.drawn_values(schema_revids, model) as d
+      where d.draw < rate and d.is_accepted and d.layout <> all (uncovered) and d.outcome is not null
       group by 1) as a);
   looks := (
     select coalesce(jsonb_agg(jsonb_build_array(f.pattern, l.band, l.checked, l.corrected)), '[]') from (
@@ -152,10 +189,6 @@ language sql stable set search_path = pg_catalog, pg_temp as $$
   where v.id = p_schema_revid
 $$;
 
--- Whether a layout is new, of whose drawn values so many were looked at: fewer than half of them, and than 20.
-create function private.is_new_layout(p_looked_at bigint, p_drawn bigint) returns boolean
-language sql immutable set search_path = pg_catalog, pg_temp return p_looked_at < least(20, p_drawn / 2.0);
-
 -- The hashes of what is printed on a document's first page beside the values of its extraction: labels, and what the sender
 -- prints on each document. Pages of the same layout share most of them.
 create function private.layout_words(p_extraction_id uuid, p_document_id uuid) returns integer[]
@@ -187,16 +220,26 @@ language sql volatile set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Draws audits among the values that an agent found, each value once: those with an id above `p_after`. Returns the last id.
+-- If none of a layout that several documents have was drawn yet, the value with the lowest number is: so whether the claim
+-- covers a layout depends on people's looks, and not on what was drawn.
 create function private.draw_audits(p_extraction public.extractions, p_after bigint) returns bigint
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into public.audits (org_id, extraction_id, path, schema_revid, model, confidence, draw, is_accepted)
-  select org_id, extraction_id, path, p_extraction.schema_revid, p_extraction.model, confidence, draw, false
-  from (
-    select f.*, private.draw() as draw from public.fields as f
+  with one as materialized (
+    select f.id, f.path, f.confidence, private.draw() as draw from public.fields as f
     where f.extraction_id = p_extraction.id and f.id > p_after and f.state = 'found' and f.confidence is not null
-      and f.kind not in ('container', 'blank') and f.outcome is null offset 0) as one
-  where draw < p_extraction.audit_rate;
+      and f.kind not in ('container', 'blank') and f.outcome is null
+  ), first as (
+    select id from one
+    where p_extraction.audit_rate > 0
+      and exists (select from public.extractions as e where e.layout = p_extraction.layout and e.id <> p_extraction.id
+        and e.model = p_extraction.model and e.audit_rate > 0)
+      and not exists (select from public.audits as a join public.extractions as e on e.id = a.extraction_id
+        where e.layout = p_extraction.layout and a.model = p_extraction.model and a.is_accepted)
+    order by confidence >= (p_extraction.min_confidences ->> '*')::numeric desc nulls last, draw limit 1)
+  insert into public.audits (org_id, extraction_id, path, schema_revid, model, confidence, draw, is_accepted)
+  select p_extraction.org_id, p_extraction.id, path, p_extraction.schema_revid, p_extraction.model, confidence, draw, false
+  from one where draw < p_extraction.audit_rate or id in (select id from first);
   return (select coalesce(max(id), p_after) from public.fields where extraction_id = p_extraction.id);
 end $$;
 

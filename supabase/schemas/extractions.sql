@@ -99,8 +99,9 @@ create index extractions_document_type on public.extractions (org_id, document_t
 create index extractions_to_review on public.extractions (org_id, created_at desc, id desc) where review_count > 0;
 create index extractions_to_check on public.extractions (updated_at)
   where schema is not null and is_valid is null;
-create index extractions_unseen on public.extractions (schema_revid, model) include (unseen_count, audit_rate, created_at)
+create index extractions_unseen on public.extractions (schema_revid, model) include (unseen_count, audit_rate, created_at, layout)
   where audit_rate > 0;
+create index extractions_layout on public.extractions (layout) where layout is not null;
 create index extractions_corrected on public.extractions (org_id, created_at desc)
   where status = 'completed' and locks <> '{}';
 select private.protect_table('public.extractions', p_members_read => true);

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, LiteralString
 from uuid import uuid4
 
 import pytest
 from edited_extraction import EditedExtraction
 from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
 from role_connections import Roles, Sample
 
 FOUND = {"state": "found", "match": "exact", "page": 1, "boxes": []}
@@ -204,33 +205,84 @@ def _confirm(edited: EditedExtraction, count: int) -> None:
 
 
 def _waiting(edited: EditedExtraction) -> tuple[int, int]:
-    """Return how many drawn values of the table wait for a look, and of these those of new layouts."""
-    (audits,) = edited.member().connection.execute(
-        "select audits from private.review_figures(%s)", [edited.sample.schema]
-    ).fetchone() or ([],)
-    return sum(one[4] for one in audits), sum(one[5] for one in audits)
+    """Return how many drawn values of the table wait for a look, and of these those in layouts that are not covered."""
+    audits: list[Any] = _figures(edited, "audits")[0]
+    return sum(one[5] for one in audits), sum(one[5] for one in audits if not one[2])
 
 
-def test_layout_is_new_until_half_of_its_drawn_values_or_twenty_were_looked_at(edited: EditedExtraction) -> None:
+def _uncovered(edited: EditedExtraction) -> tuple[Any, ...]:
+    """Return how many values of the table the claim does not cover, and in how many layouts."""
+    return _figures(edited, "uncovered_values, uncovered_layouts")
+
+
+def _figures(edited: EditedExtraction, columns: LiteralString) -> tuple[Any, ...]:
+    query: LiteralString = f"select {columns} from private.review_figures(%s)"
+    return edited.member().connection.execute(query, [edited.sample.schema]).fetchone() or ()
+
+
+def test_layout_is_covered_once_half_of_its_drawn_values_or_twenty_were_looked_at(edited: EditedExtraction) -> None:
     first = _printed(edited, f"{INVOICE} for Miller, screws and nails")
     _read(first)
     drawn = len(_audits(first))
     assert _waiting(first) == (drawn, drawn)
+    assert _uncovered(first) == (ROWS - drawn, 1)
     enough = min(20, -(-drawn // 2))
     _confirm(first, enough - 1)
     assert _waiting(first) == (drawn - enough + 1, drawn - enough + 1)
     _confirm(first, enough)
     assert _waiting(first) == (drawn - enough, 0)
+    assert _uncovered(first) == (0, 0)
     _confirm(first, drawn)
     same = _printed(edited, f"{INVOICE} for Jones and Partners, paint")
     _read(same, rows=20)
     assert _waiting(same) == (len(_audits(same)), 0)
-    other = _printed(edited, RECEIPT)
-    _read(other)
-    assert _waiting(other)[1] == len(_audits(other)) > 5
-    # Nothing waits in a document that was reviewed as a whole.
-    other.member().call("complete_extraction")
-    assert _waiting(other)[1] == 0
+    new = [_printed(edited, RECEIPT) for _ in range(2)]
+    for one in new:
+        _read(one)
+    unseen = sum(one.column("unseen_count") for one in new)
+    assert _uncovered(edited) == (unseen, 1)
+    assert _waiting(edited)[1] == sum(len(_audits(one)) for one in new) > 5
+    # Nothing waits in a document that was reviewed as a whole, and it has no value without a look.
+    for one in new:
+        one.member().call("complete_extraction")
+    assert (_waiting(edited)[1], _uncovered(edited)[0]) == (0, 0)
+
+
+def test_documents_that_look_like_no_other_are_covered_together(edited: EditedExtraction) -> None:
+    first, second = _printed(edited, INVOICE), _printed(edited, RECEIPT)
+    for one in (first, second):
+        _read(one)
+    assert _uncovered(edited) == (sum(one.column("unseen_count") for one in (first, second)), 1)
+    _confirm(first, 40)
+    _confirm(second, 40)
+    lone = _printed(edited, "Delivery note Carrier Pallets Gross weight Signature of the driver")
+    _read(lone, rows=9)
+    assert _uncovered(edited) == (0, 0)
+    # With a second document that looks like it, it has a layout that no one has looked at.
+    another = _printed(edited, "Delivery note Carrier Pallets Gross weight Signature of the driver")
+    _read(another, rows=9)
+    if not any(one["outcome"] for one in _audits(lone).values()):
+        assert _uncovered(edited) == (lone.column("unseen_count") + another.column("unseen_count"), 1)
+
+
+def test_value_of_each_layout_is_drawn_whatever_the_rate(edited: EditedExtraction) -> None:
+    known = {"model": "", "schema_revid": str(edited.sample.schema_revid), "max_error": "0.01", "values": 100_000_000}
+    policy = Jsonb(known | {"min_confidences": {"*": 0.95}})
+    edited.connection.execute("reset role")
+    edited.connection.execute("select private.store_review_policy(%s, %s)", [edited.sample.schema, policy])
+    documents = [_printed(edited, INVOICE) for _ in range(3)]
+    for one in documents:
+        _read(one, rows=5)
+    rate = documents[0].column("audit_rate")
+    assert rate < 0.0001
+    drawn = [list(_audits(one).values()) for one in documents]
+    # (The rate draws one of 15 values once in a thousand times.)
+    assert [len(audits) for audits in drawn] == [0, 1, 0]
+    # It is above the rate, so that the claim does not count it; but it shows that someone looked at the layout.
+    assert drawn[1][0]["draw"] > rate and drawn[1][0]["is_accepted"]
+    assert (_uncovered(edited), _waiting(edited)) == ((14, 1), (1, 1))
+    _confirm(documents[1], 1)
+    assert (_uncovered(edited), _waiting(edited)) == ((0, 0), (0, 0))
 
 
 @pytest.mark.parametrize(

@@ -80,5 +80,8 @@ def _claim(claim: dict[str, Any]) -> str:
     if claim["at_most"] is not None:
         said += f": at most {_share(claim['at_most'])} wrong with 95 % confidence"
     needed = "no goal" if claim["needed"] is None else f"{claim['needed']} audits prove {claim['max_error']:.2%}"
-    new = f", {claim['of_new_layouts']} of them of new layouts count as wrong" if claim["of_new_layouts"] else ""
-    return f"{said} ({needed}, {claim['waiting']} wait{new})"
+    said += f" ({needed}, {claim['waiting']} wait)"
+    if claim["uncovered_values"]:
+        layouts = f"{claim['uncovered_layouts']} layouts without enough audits"
+        said += f". Not covered: {claim['uncovered_values']} values in {layouts}"
+    return said

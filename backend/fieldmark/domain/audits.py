@@ -24,15 +24,15 @@ _FEWEST_LOOKS: Final = 20
 @dataclass(frozen=True, slots=True)
 class AuditCount:
     """Drawn values with the same confidence. `is_accepted`: nothing but the draw asks a person to look at them.
-    `of_new_layouts`: those that wait in documents of new layouts. What is known of others says nothing about them, so
-    they count as wrong."""
+    `is_covered`: enough drawn values of their layout were looked at. What is known of other layouts says nothing about
+    it."""
 
     confidence: float
     is_accepted: bool
+    is_covered: bool
     right: int
     wrong: int
     waiting: int
-    of_new_layouts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,17 @@ class Claim:
     """How many values that no one looked at are wrong at most."""
 
     values: Annotated[int, Field(description="Values that were accepted without a look.")]
-    audited: Annotated[int, Field(description="Values drawn at random from all accepted ones that a person looked at.")]
+    uncovered_values: Annotated[
+        int,
+        Field(description="Of those, the values in layouts without enough audits: `at_most` says nothing about them."),
+    ]
+    uncovered_layouts: Annotated[
+        int, Field(description="Their layouts. All documents that look like no other count as one.")
+    ]
+    audited: Annotated[int, Field(description="Values drawn at random from all covered ones that a person looked at.")]
     wrong: Annotated[int, Field(description="Of those, the values that the person replaced or removed.")]
     waiting: Annotated[int, Field(description="Drawn values that no one has looked at yet.")]
-    of_new_layouts: Annotated[
-        int,
-        Field(description="Of the waiting ones, those of new layouts. They count as wrong, and the others not at all."),
-    ]
+    of_new_layouts: Annotated[int, Field(description="Of the waiting ones, those in layouts that are not covered.")]
     at_most: Annotated[
         float | None,
         Field(
@@ -61,15 +65,19 @@ class Claim:
     ]
 
     @classmethod
-    def of(cls, values: int, audits: Sequence[AuditCount], max_error: float) -> Claim:
+    def of(
+        cls, values: int, audits: Sequence[AuditCount], max_error: float, uncovered: tuple[int, int] = (0, 0)
+    ) -> Claim:
+        """`uncovered`: how many of the values no bound covers, and in how many layouts."""
         accepted = [one for one in audits if one.is_accepted]
-        wrong = sum(one.wrong for one in accepted)
-        audited = wrong + sum(one.right for one in accepted)
+        covered = [one for one in accepted if one.is_covered]
+        wrong = sum(one.wrong for one in covered)
+        audited = wrong + sum(one.right for one in covered)
         waiting = sum(one.waiting for one in accepted)
-        new = sum(one.of_new_layouts for one in accepted)
-        at_most = upper_bound(wrong + new, audited + new) if audited else None
+        new = waiting - sum(one.waiting for one in covered)
+        at_most = upper_bound(wrong, audited) if audited else None
         needed = None if max_error >= 1 else audits_needed(wrong, max_error)
-        return cls(values, audited, wrong, waiting, new, at_most, max_error, needed)
+        return cls(values, *uncovered, audited, wrong, waiting, new, at_most, max_error, needed)
 
     @property
     def is_proven(self) -> bool:
@@ -120,7 +128,7 @@ def min_confidence(audits: Sequence[AuditCount], max_error: float, start: float)
     proven = start
     for confidence in (start, *(one for one in _LOWER if one < start)):
         tested = [one for one in audits if one.confidence >= confidence]
-        wrong = sum(one.wrong + one.of_new_layouts for one in tested)
+        wrong = sum(one.wrong + (0 if one.is_covered else one.waiting) for one in tested)
         if not _is_bounded(wrong, wrong + sum(one.right for one in tested), max_error):
             break
         proven = confidence

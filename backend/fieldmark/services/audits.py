@@ -41,7 +41,12 @@ async def review_rule(conn: Connection, schema_id: UUID) -> ReviewRule:
     figures = await stored.review_figures(conn, schema_id)
     policy = figures.min_confidences or {}
     return ReviewRule(
-        Claim.of(figures.values, _audits(figures), float(figures.max_error)),
+        Claim.of(
+            figures.values,
+            _audits(figures),
+            float(figures.max_error),
+            (figures.uncovered_values, figures.uncovered_layouts),
+        ),
         claim_weeks([(date.fromisoformat(monday), right, wrong) for monday, right, wrong in figures.weeks]),
         None if figures.own_max_error is None else float(figures.own_max_error),
         figures.schema_revid,

@@ -24,8 +24,11 @@ class ReviewFigures:
     schema_revids: list[UUID]
     model: str | None
     values: int
+    uncovered_values: int
+    uncovered_layouts: int
+    uncovered: list[UUID]
     rate: float | None
-    audits: list[tuple[float, bool, int, int, int, int]]
+    audits: list[tuple[float, bool, bool, int, int, int]]
     weeks: list[tuple[str, int, int]]
     looks: list[tuple[str, int, int, int]]
     min_confidences: dict[str, float] | None

@@ -327,7 +327,9 @@ _LIVE: Final[LiteralString] = f"""public.fields as f join (
     on live.id = f.extraction_id where true"""
 _AUDITED: Final[LiteralString] = """public.audits as a join public.fields as f
     on f.extraction_id = a.extraction_id and f.path = a.path
-    where a.schema_revid = any (%(revids)s) and a.model = %(model)s and a.draw < %(rate)s and a.is_accepted"""
+    join public.extractions as e on e.id = a.extraction_id
+    where a.schema_revid = any (%(revids)s) and a.model = %(model)s and a.is_accepted"""
+_COUNTED: Final[LiteralString] = "a.draw < %(rate)s and coalesce(e.layout, e.id) <> all (%(uncovered)s)"
 _VALUES: Final[Mapping[CountedKind, LiteralString]] = {
     CountedKind.CONFIRMED: f"{_CHECKED} and {_UNCHANGED}",
     CountedKind.CORRECTED: f"{_CHECKED} and f.outcome = 'corrected'",
@@ -338,8 +340,8 @@ _VALUES: Final[Mapping[CountedKind, LiteralString]] = {
     CountedKind.ACCEPTED: """public.fields as f join public.extractions as e on e.id = f.extraction_id
         where e.schema_revid = any (%(revids)s) and e.model = %(model)s and e.audit_rate > 0
           and f.status = 'found' and f.kind <> 'container' and f.state = 'found' and f.outcome is null""",
-    CountedKind.AUDITED: f"{_AUDITED} and a.outcome is not null",
-    CountedKind.WRONG: f"{_AUDITED} and a.outcome = 'wrong'",
+    CountedKind.AUDITED: f"{_AUDITED} and {_COUNTED} and a.outcome is not null",
+    CountedKind.WRONG: f"{_AUDITED} and {_COUNTED} and a.outcome = 'wrong'",
     CountedKind.WAITING: f"{_AUDITED} and a.outcome is null and f.outcome is null",
 }
 
@@ -372,6 +374,7 @@ async def counted_values(
     parameters = period.parameters() | {"column": column, "limit": limit, "offset": offset}
     if figures is not None:
         parameters |= {"revids": figures.schema_revids, "model": figures.model, "rate": figures.rate}
+        parameters |= {"uncovered": figures.uncovered}
     async with query_timeout(conn, MAX_SECONDS, few_rows=True):
         return await fetch_all(conn, CountedValue, query, parameters)
 

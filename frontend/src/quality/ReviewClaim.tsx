@@ -32,7 +32,15 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
         </h2>
         <Goal schemaId={schemaId} data={data} />
       </div>
-      <p>{claimText(data.review.claim)}</p>
+      <p>{claimText(claim)}</p>
+      {claim.at_most !== null && claim.uncovered_values > 0 && (
+        <p className="text-need">
+          {t('quality.claim.uncovered', {
+            values: formatNumber(claim.uncovered_values),
+            count: claim.uncovered_layouts,
+          })}
+        </p>
+      )}
       {claim.needed !== null && !isProven && (
         <p className="text-muted-foreground">
           {t('quality.claim.needed', {
@@ -49,7 +57,6 @@ export function ReviewClaim({ schemaId, data }: { schemaId: string; data: TableQ
           <Link to="/inbox" search={{ kind: 'value', schema: schemaId }} className="text-link underline">
             {t('quality.claim.waiting', { count: claim.waiting })}
           </Link>
-          {claim.of_new_layouts > 0 && ` ${t('quality.claim.ofNewLayouts', { count: claim.of_new_layouts })}`}
         </p>
       )}
       {data.work.hasty.length > 0 && (
