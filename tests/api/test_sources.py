@@ -26,7 +26,7 @@ from fieldmark.services.sources.intake import Intake
 from fieldmark.stores import sources
 from http_stub import http_stub
 from mail_server import PASSWORD, USER, MailServer, mail, mail_server
-from object_server import KEY_ID, SECRET, ObjectServer, object_server
+from object_server import KEY_ID, SECRET, ObjectServer, etag_of, object_server
 
 pytestmark = pytest.mark.anyio
 
@@ -211,6 +211,25 @@ async def test_a_large_bucket_is_read_step_by_step_and_each_object_once(serve, b
         assert totals == [50, 100, 120] and source["skipped"] == {"not_a_document": 120}
         got = Counter(key for key in bucket.keys_got())
         assert set(got.values()) == {1} and len(got) == 120
+
+
+@pytest.mark.full
+async def test_new_objects_are_found_among_a_hundred_thousand_of_which_half_are_no_documents(serve, bucket, clone):
+    new = {0, 50_000, 99_998}
+    bucket.objects = {f"{n:06}.{'bin' if n % 2 else 'txt'}": b"Total: %d" % n for n in range(100_000)}
+    async with serve(with_worker=False, **LOOPBACK) as server:
+        source = await add(server.http, of_bucket(bucket))
+        with psycopg.connect(clone.owner_url) as owner, owner.cursor() as cursor:
+            columns = "source_id, org_id, name, version"
+            with cursor.copy(f"copy private.source_objects ({columns}) from stdin".encode()) as copy:
+                for n in set(range(0, 100_000, 2)) - new:
+                    name = f"{n:06}.txt"
+                    copy.write_row((source["id"], server.scope.org_id, name, etag_of(bucket.objects[name])))
+        async with intakes(server, 1) as (intake,):
+            while not source["checked_at"]:
+                source = await look(intake, server)
+        assert (source["taken"], source["skipped"]) == (3, {"not_a_document": 50_000})
+        assert names(await documents(server.http)) == [f"{n:06}.txt" for n in sorted(new)]
 
 
 async def test_a_worker_that_dies_between_upload_and_record_neither_loses_nor_doubles(serve, bucket, clone):
