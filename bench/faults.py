@@ -46,9 +46,9 @@ from processes import child, free_port, postmaster, restore_signals, time_limit,
 
 RUNS = 4  # of a round: half before the fault, half during it
 ROUND_SECONDS = 400
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 OPEN_RUNS = "select count(*) from public.runs where status not in ('completed', 'failed', 'cancelled')"
 OPEN_JOBS = "select count(*) from queue.procrastinate_jobs where status in ('todo', 'doing')"
+RUNNING = "select count(*) from public.runs where status = 'running'"
 WORKERS = "select count(*) from queue.procrastinate_workers where last_heartbeat > now() - interval '12 s'"
 BUSY_WORKERS = "select count(distinct worker_id) from queue.procrastinate_jobs where status = 'doing'"
 
@@ -156,6 +156,7 @@ class Site:
     standby: Postgres | None = None
     is_model_down: bool = False
     pids: list[int] = field(default_factory=list)
+    start: list[Callable[[], int]] = field(default_factory=list)  # starts the API and each worker, returns its pid
     http: httpx.AsyncClient = field(default_factory=httpx.AsyncClient)
 
     def count(self, query: str) -> int:
@@ -223,8 +224,19 @@ async def frozen_worker(site: Site) -> None:
 
 
 async def clock_skew(site: Site) -> None:
-    """Restart Postgres, so that jobs are retried: their times must be those of the database."""
+    """Kill a worker that reads documents, restart Postgres, so that jobs are retried, and replace the worker. Their
+    clocks are off by more than a token may be: all times must be those of the database."""
+    counts = Counts()
+    documents = [await upload(site, counts) for _ in range(4)]
+    worker = psutil.Process(site.pids[1])
+    for process in (worker, *worker.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     await restart(site)
+    site.pids[1] = site.start[1]()
+    ready = f"select count(*) from public.documents where status = 'ready' and id = any('{{{','.join(documents)}}}')"
+    if not await until(lambda: site.count(ready) == len(documents), 120):
+        raise SystemExit(f"{len(documents) - site.count(ready)} documents were not read.")
 
 
 async def model_down(site: Site) -> None:
@@ -249,7 +261,7 @@ FAULTS: dict[str, Callable[[Site], Awaitable[None]]] = {
         model_down,
     )
 }
-SKEWS = ("-3m", "+7m", "-7m")  # of the API and of the workers, for clock_skew
+SKEWS = (-420, 420, -420)  # seconds that the clocks of the API and the workers are off, for clock_skew
 
 
 # --- a round
@@ -268,9 +280,9 @@ async def play(site: Site, name: str, number: int, document: str, counts: Counts
         site.standby = await site.postgres.standby()
     runs = [ClientRun(str(uuid4()), f"{name}{number}r{n}", 2 + n % 2, False) for n in range(RUNS)]
     await asyncio.gather(*(start(site, one, document, counts) for one in runs[: RUNS // 2]))
-    await until(lambda: site.count(BUSY_WORKERS) >= 2, 60)
-    running = "select coalesce(array_agg(id), '{}') from public.runs where status = 'running'"
-    interrupted: list[Any] = value(site.postgres.url, running)
+    await until(lambda: site.count(BUSY_WORKERS) >= 2 and site.count(RUNNING) >= RUNS // 2, 60)
+    ids = "select coalesce(array_agg(id), '{}') from public.runs where status = 'running'"
+    interrupted: list[Any] = value(site.postgres.url, ids)
     open_runs = f"{OPEN_RUNS} and id = any('{{{','.join(map(str, interrupted))}}}')"
     began = time.monotonic()
     recovering = asyncio.create_task(seconds_until(lambda: site.count(open_runs) == 0, began))
@@ -330,7 +342,7 @@ async def persist(once: Callable[[], Awaitable[httpx.Response]], counts: Counts)
 
 
 @asynccontextmanager
-async def site_in(folder: Path, skews: tuple[str, ...]) -> AsyncIterator[Site]:
+async def site_in(folder: Path, skews: tuple[int, ...]) -> AsyncIterator[Site]:
     home = folder / "home"
     with embedded_postgres(home, 18) as made:
         await migrate(made.owner_url, app_password=made.app_password, agents=agent_rows())
@@ -363,11 +375,16 @@ async def site_in(folder: Path, skews: tuple[str, ...]) -> AsyncIterator[Site]:
                     "FIELDMARK_MAX_LIVE_AGENTS": "2",
                     "FIELDMARK_WARM_SPARES": "1",
                     "SUPABASE_URL": "",
-                    **({"LD_PRELOAD": FAKETIME, "FAKETIME": skew, "FAKETIME_DONT_FAKE_MONOTONIC": "1"} if skew else {}),
+                    **({"LD_PRELOAD": str(clock_library(folder)), "CLOCK_OFFSET_SECONDS": str(skew)} if skew else {}),
                 }
                 program_text = "from fieldmark.cli import main; main()"
-                made_child = stack.enter_context(child("-c", program_text, *command, "--port", str(port), **given))
-                site.pids.append(made_child.pid)
+                arguments = ("-c", program_text, *command, "--port", str(port))
+
+                def launch(arguments: tuple[str, ...] = arguments, given: dict[str, str] = given) -> int:
+                    return stack.enter_context(child(*arguments, **given)).pid
+
+                site.start.append(launch)
+                site.pids.append(launch())
             for port in ports:
                 await asyncio.to_thread(wait_for, f"http://127.0.0.1:{port}/readyz")
             headers = {"Authorization": f"Bearer {LocalTokens(home).sign(uuid4())}", "Accept": "application/json"}
@@ -377,6 +394,16 @@ async def site_in(folder: Path, skews: tuple[str, ...]) -> AsyncIterator[Site]:
         finally:
             await asyncio.to_thread(stack.close)  # the relays must work meanwhile
             await site.postgres.stop(signal.SIGINT)
+
+
+def clock_library(folder: Path) -> Path:
+    """Compile `clock_offset.c`."""
+    made = folder / "clock_offset.so"
+    if not made.exists():
+        source = Path(__file__).with_name("clock_offset.c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", made, source], check=True)
+        made.chmod(0o755)
+    return made
 
 
 def with_port(url: str, port: int) -> str:
@@ -437,7 +464,7 @@ async def measure(site: Site, name: str, times: int) -> bool:
     return not any(counts.faults.values())
 
 
-async def measure_all(folder: Path, names: list[str], times: int, skews: tuple[str, ...]) -> bool:
+async def measure_all(folder: Path, names: list[str], times: int, skews: tuple[int, ...]) -> bool:
     async with site_in(folder, skews) as site:
         return all([await measure(site, name, times) for name in names])
 
@@ -449,7 +476,7 @@ def main() -> int:
     options = parser.parse_args()
     names = options.fault or list(FAULTS)
     is_clean = True
-    for skews in (("", "", ""), SKEWS):
+    for skews in ((0, 0, 0), SKEWS):
         group = [name for name in names if (name == "clock_skew") == (skews is SKEWS)]
         if not group:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, time, timedelta
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import psycopg
@@ -141,3 +142,16 @@ async def test_model_without_price_is_refused_if_a_cost_limit_applies(serve, clo
         limit(clone, server.scope.org_id, 1000)
         assert_problem(await extract(server, model="unheard-of"), 422)
         assert (await extract(server, model="claude-opus-5", max_cost_usd=1)).json()["status"] == "completed"
+
+
+async def test_default_month_and_today_are_those_of_the_databases_clock(serve, clone):
+    database = urlsplit(clone.owner_url).path[1:]
+    far = "create schema far; grant usage on schema far to public; create function far.clock_timestamp() returns "
+    far += "timestamptz language sql as $$ select timestamptz '2031-05-20 23:30Z' $$;"
+    with psycopg.connect(clone.owner_url, autocommit=True) as owner:
+        owner.execute(f"{far} alter database {database} set search_path = far, public, pg_catalog")
+    async with serve(with_worker=False) as server:
+        for path in ("usage", "overview"):
+            answer = (await server.http.get(f"/api/{path}")).json()
+            assert (answer["since"], answer["until"]) == ("2031-05-01", "2031-05-20")
+        assert (await server.http.get("/api/overview/work")).json()["today"] == "2031-05-20"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Annotated
 
 from fastapi import Query
@@ -20,7 +20,7 @@ from fieldmark.domain.statuses import CountedKind
 from fieldmark.services import overview
 from fieldmark.services.audits import ReviewRule, review_rule
 from fieldmark.services.overview import Cost, FillingStack, Quality, TableQuality
-from fieldmark.stores import audits, usage
+from fieldmark.stores import audits, clock, usage
 from fieldmark.stores import overview as stored
 from fieldmark.stores.library import schemas
 from fieldmark.stores.overview import Correction, CountedValue, DoneOnDay, Work
@@ -75,7 +75,7 @@ class CountedValues(BaseModel):
 async def get_overview(scope: TheScope, conn: Conn, since: Since = None, until: Until = None) -> Overview:
     """Return what the documents of a period cost, by day, table and model, and how good their values were, by field:
     how many values people checked in it, and how many of them they corrected."""
-    days = overview.period(scope, since, until)
+    days = await overview.period(conn, scope, since, until)
     credit = await usage.credit(conn, scope.org_id)
     return Overview(
         since=days.since,
@@ -89,12 +89,12 @@ async def get_overview(scope: TheScope, conn: Conn, since: Since = None, until: 
 @router.get("/overview/work")
 async def get_work(scope: TheScope, conn: Conn) -> WorkNow:
     """Return what people did today and on the nine days before, and what is being read now."""
-    today = datetime.now(UTC).date()
-    days = overview.period(scope, today - timedelta(days=_WORK_DAYS - 1), today)
+    today = await clock.today(conn)
+    days = await overview.period(conn, scope, today - timedelta(days=_WORK_DAYS - 1), today)
     return WorkNow(
         today=today,
         done=await stored.done_by_day(conn, days),
-        work=await stored.work(conn, overview.period(scope, today, today)),
+        work=await stored.work(conn, await overview.period(conn, scope, today, today)),
         filling=await overview.filling(conn, scope),
         reading=await stored.count_reading(conn, scope.org_id),
     )
@@ -106,7 +106,7 @@ async def get_quality(
 ) -> TableQuality:
     """Return how good the values of a schema's table were: how full its columns are, how many values people checked
     and corrected in a period, by column and by week, and when the schema changed."""
-    return await overview.table_quality(conn, overview.period(scope, since, until, schema_id))
+    return await overview.table_quality(conn, await overview.period(conn, scope, since, until, schema_id))
 
 
 @router.get("/schemas/{schema_id}/quality/values")
@@ -129,7 +129,7 @@ async def list_counted_values(
 ) -> CountedValues:
     """List the values that a number of a table's quality counts, the last look first."""
     figures = await audits.review_figures(conn, schema_id)
-    days = overview.period(scope, since, until, schema_id)
+    days = await overview.period(conn, scope, since, until, schema_id)
     return CountedValues(
         items=await stored.counted_values(conn, days, show, figures, column, limit=limit, offset=offset)
     )
@@ -157,7 +157,7 @@ async def list_corrections(
 ) -> Corrections:
     """List the values of a schema's table that people corrected in a period."""
     await schemas.get(conn, schema_id)
-    days = overview.period(scope, since, until, schema_id)
+    days = await overview.period(conn, scope, since, until, schema_id)
     corrected = CountedKind.CORRECTED
     found = await stored.counted_values(conn, days, corrected, None, column, limit=limit, offset=offset)
     return Corrections(items=[Correction(**asdict(one)) for one in found])

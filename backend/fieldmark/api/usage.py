@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Annotated
 
 from fastapi import Query
@@ -11,12 +11,10 @@ from pydantic import BaseModel, Field
 
 from fieldmark.api.auth import Conn, TheScope
 from fieldmark.api.routing import Routes
-from fieldmark.errors import Invalid
+from fieldmark.services.overview import period
 from fieldmark.stores import usage
 
 router = Routes(prefix="/api/usage", tags=["usage"])
-
-MAX_DAYS = 366
 
 
 class DailyUsage(BaseModel):
@@ -69,15 +67,12 @@ async def get_usage(
     until: Annotated[date | None, Query(description="The last day, UTC, included. Default: today.")] = None,
 ) -> Usage:
     """Return what the organisation's runs used, by day, agent and model. Usage of deleted documents is included."""
-    last = until or datetime.now(UTC).date()
-    first = since or last.replace(day=1)
-    if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
-        raise Invalid(f"`since` must not be after `until`, and the range must have at most {MAX_DAYS} days.")
-    rows = await usage.by_day(conn, scope.org_id, first, last)
+    days = await period(conn, scope, since, until)
+    rows = await usage.by_day(conn, scope.org_id, days.since, days.until)
     credit = await usage.credit(conn, scope.org_id)
     return Usage(
-        since=first,
-        until=last,
+        since=days.since,
+        until=days.until,
         items=[DailyUsage.model_validate(row) for row in rows],
         credit=None if credit is None else Credit.model_validate(credit),
         storage=Storage.model_validate(asdict(await usage.storage(conn, scope.org_id))),

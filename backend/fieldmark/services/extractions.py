@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -281,7 +281,6 @@ async def prepare_first_write(
 ) -> PreparedWrite:
     """Search the evidence of the first write of an extraction that does not exist yet, under a version of a schema.
     `apply_first` creates it. Raise the errors of `prepare_write`."""
-    now = datetime.now(UTC)
     row = ExtractionRow(
         id=new_id(),
         document_id=document_id,
@@ -298,8 +297,8 @@ async def prepare_first_write(
         locks={},
         proposals=[],
         version=0,
-        created_at=now,
-        updated_at=now,
+        created_at=datetime.min,  # this row is not stored
+        updated_at=datetime.min,
     )
     return await _prepare(scope, await indexes.get(database, scope, document_id), row, write, author)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -19,8 +19,8 @@ from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.services.audits import ReviewRule, review_rule
 from fieldmark.services.fair_share import run_unqueued
+from fieldmark.stores import clock, stacks
 from fieldmark.stores import overview as stored
-from fieldmark.stores import stacks
 from fieldmark.stores.library import schemas
 from fieldmark.stores.overview import CostRow, Period, VersionDate, Work
 
@@ -185,9 +185,11 @@ class TableQuality:
     review: ReviewRule
 
 
-def period(scope: Scope, since: date | None, until: date | None, schema_id: UUID | None = None) -> Period:
+async def period(
+    conn: Connection, scope: Scope, since: date | None, until: date | None, schema_id: UUID | None = None
+) -> Period:
     """Return the days from `since` to `until` (UTC, both included). Default: this month until today. Raise Invalid."""
-    last = until or datetime.now(UTC).date()
+    last = until or await clock.today(conn)
     first = since or last.replace(day=1)
     if not timedelta() <= last - first < timedelta(days=MAX_DAYS):
         raise Invalid(f"`since` must not be after `until`, and the range must have at most {MAX_DAYS} days.")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from fieldmark.db.pool import Connection
 from fieldmark.stores.rows import value_of
 
 
 async def now(conn: Connection) -> datetime:
-    """Return the database's time."""
-    return await value_of(conn, "select clock_timestamp()")
+    """Return the database's time, in UTC."""
+    time: datetime = await value_of(conn, "select clock_timestamp()")
+    return time.astimezone(UTC)
+
+
+async def today(conn: Connection) -> date:
+    """Return the day of the database's time."""
+    return (await now(conn)).date()
 
 
 async def lag(conn: Connection) -> timedelta:

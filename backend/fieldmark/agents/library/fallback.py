@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -25,7 +24,7 @@ from fieldmark.domain.statuses import RunError
 from fieldmark.errors import FieldmarkError
 from fieldmark.services.filter_intersection import restrict_to
 from fieldmark.services.search import MAX_QUERY, Hit, SearchResult, embed_query, search
-from fieldmark.stores import documents, runs
+from fieldmark.stores import clock, documents, runs
 from valuegrounding import Word
 from valuegrounding.layout import boxes_of
 
@@ -126,7 +125,7 @@ async def answer_from_passages(
         **dict(record.trace),
         coverage=record.coverage_beside(sources),
         confidence=_CONFIDENCE,
-        timestamp=datetime.now(UTC),
+        timestamp=await clock.now(conn),
         effort=await answer_cost(conn, question, record),
         fallback=fallback,
     )

@@ -6,7 +6,6 @@ message as a question about documents that match it. What passes is marked as a 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Final
 
@@ -20,7 +19,7 @@ from fieldmark.domain import search_terms
 from fieldmark.domain.answers import ReplyResponse
 from fieldmark.domain.json_values import JsonObject
 from fieldmark.services.search import Hit
-from fieldmark.stores import runs
+from fieldmark.stores import clock, runs
 from fieldmark.stores import search as search_index
 from fieldmark.tools.context import RunContext
 
@@ -43,7 +42,7 @@ async def plain_reply(context: RunContext, text: str) -> JsonObject | None:
             sources=[],
             coverage=[],
             confidence=0.0,
-            timestamp=datetime.now(UTC),
+            timestamp=await clock.now(conn),
             effort=await answer_cost(conn, question, record),
         )
         await memory.remember(conn, question, record, reply)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -29,7 +28,7 @@ from fieldmark.domain.answers import (
 )
 from fieldmark.domain.events import CitationEvent
 from fieldmark.domain.json_values import as_object
-from fieldmark.stores import documents, threads
+from fieldmark.stores import clock, documents, threads
 from fieldmark.stores.tool_calls import RecordedCall
 from fieldmark.tools.errors import ModelRetry, ToolFailed, ToolRefusal
 from fieldmark.tools.toolset import Confidence, RunAnswer, ToolEffect, ToolInput, ToolResult, tool
@@ -230,7 +229,7 @@ class SubmittingTools:
             **dict(record.trace),
             coverage=record.coverage if make is CalculationResponse else record.coverage_beside(record.sources),
             confidence=confidence,
-            timestamp=datetime.now(UTC),
+            timestamp=await clock.now(conn),
             effort=await fallback.answer_cost(conn, self.question, record),
             fallback=None
             if self.context.fallback_code is None
