@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +12,8 @@ from typing import Any, TypeAlias
 
 from pagewords.archive import open_archive
 from pagewords.charts import CHART, DIAGRAM, drawing_lines
-from pagewords.docx_style import DocxStyles, TextStyle, is_on
+from pagewords.colours import WHITE, Colour, hex_colour, theme_colour
+from pagewords.docx_style import DocxStyles, Place, Sheet, TextStyle, is_on
 from pagewords.errors import PagewordsError, WrongType
 from pagewords.formula import OMML, OMML_RUN, gap, omml_line
 from pagewords.list_numbers import WordLists
@@ -30,6 +32,8 @@ _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _RUNS = (f"{_W}r", OMML_RUN)
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing}"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_WPS = "{http://schemas.microsoft.com/office/word/2010/wordprocessingShape}"
 _VML = "{urn:schemas-microsoft-com:vml}"
 _FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
 _PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
@@ -51,9 +55,12 @@ def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[P
     main = main_part(archive) or "word/document.xml"
     roots = {
         kind: parse_xml(archive.read(found[0])) if (found := _parts_of(archive, main, kind)) else None
-        for kind in ("styles", "numbering")
+        for kind in ("styles", "numbering", "theme", "settings")
     }
-    document = _SharedState(DocxStyles(roots["styles"]), WordLists(roots["numbering"], roots["styles"]))
+    bodies = [parse_xml(archive.read(name)) for kind in ("header", "footer") for name in _parts_of(archive, main, kind)]
+    bodies += [parse_xml(archive.read(main))] if main in names else []
+    styles = DocxStyles(roots["styles"], roots["theme"], _sheet_colour(bodies, roots["settings"]), _sheet(bodies))
+    document = _SharedState(styles, WordLists(roots["numbering"], roots["styles"]))
     document.read_docx = None if is_chunk else partial(docx_parts, limits=limits, is_chunk=True)
     if main not in names:
         raise WrongType("The file is not a Word document: its main part is missing.")
@@ -77,7 +84,7 @@ def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[P
         parts[-1].extend(lines_of(kind))
     parts[-1].extend(f"Comment: {line}" for line in lines_of("comments"))
     parts[-1].extend(lines_of("footer"))
-    parts[0].hidden, parts[0].struck = document.hidden, document.struck
+    parts[0].hidden, parts[0].struck, parts[0].doubtful = document.hidden, document.struck, document.doubtful
     parts[0].warnings += [*dict.fromkeys(document.warnings), *unknown_symbols(document.unknown_symbols)]
     if document.unread_chunks:
         names = clean("; ".join(document.unread_chunks))[:MAX_EXCERPT]
@@ -85,6 +92,43 @@ def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[P
         parts[0].warnings.append(ReadingWarning(WarningCode.ATTACHMENTS_NOT_READ, None, count, names))
     parts[-1].pictures += pictures
     return parts
+
+
+def _sheet(bodies: Iterable[Any]) -> Sheet:
+    """Return the largest sizes and the margins of the sheets of all sections."""
+    found: dict[str, int] = {}
+    for section in (section for body in bodies for section in body.iter(f"{_W}sectPr")):
+        for node, names in (("pgSz", {"w": "width", "h": "height"}), ("pgMar", {"left": "left", "top": "top"})):
+            for name, field_name in names.items():
+                given = section.find(f"{_W}{node}")
+                text = "" if given is None else given.get(f"{_W}{name}", "")
+                if re.fullmatch("[0-9]{1,6}", text):
+                    found[field_name] = max(found.get(field_name, 0), int(text))
+    return Sheet(**found)
+
+
+def _sheet_colour(bodies: Iterable[Any], settings: Any | None) -> Colour | None:
+    """Return the colour of the sheets; None if something may be behind the text."""
+    for body in bodies:
+        is_behind = any(anchor.get("behindDoc") in ("1", "true") for anchor in body.iter(f"{_DRAWING}anchor"))
+        is_behind |= any(_declarations(shape).get("z-index", "")[:1] == "-" for shape in body.iter(f"{_VML}*"))
+        if is_behind:
+            return None
+        background = body.find(f"{_W}background")
+        if background is not None and settings is not None and is_on(settings.find(f"{_W}displayBackgroundShape")):
+            return None if len(background) else hex_colour(background.get(f"{_W}color")) or WHITE
+    return WHITE
+
+
+def _twips(length: float | None) -> int:
+    """Return points as twentieths of a point; 0 for a length that is not understood."""
+    return int(20 * length) if length is not None and math.isfinite(length) else 0
+
+
+def _declarations(node: Any) -> dict[str, str]:
+    """Return the declarations of an old drawing's style."""
+    pairs = (each.partition(":") for each in node.get("style", "").lower().split(";"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _parts_of(archive: zipfile.ZipFile, main: str, kind: str) -> list[str]:
@@ -103,6 +147,7 @@ class _SharedState:
     lists: WordLists
     hidden: list[str] = field(default_factory=list[str])
     struck: list[str] = field(default_factory=list[str])
+    doubtful: list[str] = field(default_factory=list[str])
     unknown_symbols: list[str] = field(default_factory=list[str])
     drawings: set[str] = field(default_factory=set[str])
     read_docx: Callable[[bytes], list[Part]] | None = None
@@ -140,7 +185,8 @@ class _PartReader:
             elif node.tag == f"{_W}altChunk":
                 self._add_chunk(node.get(f"{_R}id"))
             else:  # the body, content controls, custom XML and notes contain blocks
-                self._add_blocks(node, inherited)
+                is_placeholder = is_on(node.find(f"{_W}sdtPr/{_W}showingPlcHdr"))
+                self._add_blocks(node, replace(inherited, is_doubtful=True) if is_placeholder else inherited)
 
     def _add_chunk(self, identifier: str | None) -> None:
         """Add the lines of a file inserted into the document, which Word shows in its place."""
@@ -161,6 +207,7 @@ class _PartReader:
                 self._document.warnings += part.warnings
                 self._document.hidden.extend(part.hidden)
                 self._document.struck.extend(part.struck)
+                self._document.doubtful.extend(part.doubtful)
 
     def _read_chunk(self, data: bytes, name: str) -> Sequence[Sequence[str]] | None:
         kind = media_type(data, name)
@@ -187,14 +234,18 @@ class _PartReader:
     def _add_paragraph(self, paragraph: Any, style: TextStyle) -> None:
         label = self._document.lists.label(paragraph)
         line = f"{label} " if label and style.is_visible else ""
-        boxes: list[Any] = []
+        boxes: list[tuple[Any, TextStyle]] = []
         drawings: list[str | None] = []
         before = ""
         for kind, value, look in self._inline_items(paragraph, style):
             if kind == "formula" or (kind == "text" and before == "formula"):
                 line += gap(line, value)
             before = kind
-            if not look.is_visible:
+            if kind == "text" and look.may_be_hidden:
+                self._document.doubtful.extend(clean(value).split())
+            if kind == "box":
+                boxes.append((value, look))
+            elif not look.is_visible:
                 if kind == "text":
                     self._document.hidden.extend(clean(value).split())
             elif kind == "text" and (look.is_struck or look.is_in_deleted_cell):
@@ -203,8 +254,6 @@ class _PartReader:
                 line += superscript(value, line, is_lowered=look.is_lowered)
             elif kind in ("text", "formula"):
                 line += value
-            elif kind == "box":
-                boxes.append(value)
             elif kind == "picture":
                 self._lines.pictures.append(self._picture(value))
             elif kind == "drawing":
@@ -219,8 +268,10 @@ class _PartReader:
                 self.parts.append(self._lines)
                 self._lines = Part()
         self._lines.append(expand_tabs(line))
-        for box in boxes:
-            self._add_blocks(box, style)
+        for box, look in boxes:
+            is_hidden = style.hidden or look.hidden
+            is_doubtful = style.is_doubtful or look.is_doubtful
+            self._add_blocks(box, replace(style, hidden=is_hidden, ground=look.ground, is_doubtful=is_doubtful))
         for name in drawings:
             target, read = self._picture_file(name)
             if target in self._document.drawings:
@@ -258,7 +309,7 @@ class _PartReader:
             elif tag == f"{_W}lastRenderedPageBreak":
                 yield "page", None, TextStyle()
             elif tag == f"{_W}txbxContent":
-                yield "box", child, TextStyle()
+                yield "box", child, replace(style, ground=self._fill_of_box(child))
             elif tag in (CHART, DIAGRAM):
                 yield "drawing", child.get(f"{_R}id") or child.get(f"{_R}dm"), style
             elif tag == f"{_VML}textpath":  # a watermark
@@ -271,6 +322,14 @@ class _PartReader:
             elif tag in (f"{_W}del", f"{_W}moveFrom"):  # Word strikes it out or leaves it out, depending on the view
                 deleted = " ".join(node.text or "" for node in child.iter(f"{_W}t", f"{_W}delText"))
                 yield "text", deleted, replace(style, is_struck=True)
+            elif tag == f"{_W}sdt":
+                is_placeholder = is_on(child.find(f"{_W}sdtPr/{_W}showingPlcHdr"))
+                content = child.iterchildren(f"{_W}sdtContent")
+                yield from self._inline_items(content, replace(style, is_doubtful=True) if is_placeholder else style)
+            elif tag == f"{_DRAWING}anchor":
+                yield from self._inline_items(child, self._placed(child, style))
+            elif isinstance(tag, str) and tag.startswith(_VML) and child.get("style"):
+                yield from self._inline_items(child, self._placed_by_css(child, style))
             elif tag == f"{_W}ruby":
                 yield from self._ruby(child, style)
             elif tag in _RUNS:
@@ -315,6 +374,56 @@ class _PartReader:
         if line := omml_line(formula, token):
             yield "formula", line, style
         yield from others
+
+    def _placed(self, anchor: Any, style: TextStyle) -> TextStyle:
+        """Return the style of text in a drawing that is placed on the sheet."""
+        extent, shown = anchor.find(f"{_DRAWING}extent"), anchor.find(f"{_DRAWING}docPr")
+        places: list[Place] = []
+        for axis, side in (("H", "cx"), ("V", "cy")):
+            position: Any = anchor.find(f"{_DRAWING}position{axis}")
+            offset = None if position is None else position.find(f"{_DRAWING}posOffset")
+            size = None if extent is None else points(extent.get(side), "emu")
+            start = None if offset is None else points(offset.text, "emu")
+            anchored = "page" if position is None else position.get("relativeFrom", "")
+            fits_its_text = axis == "V" and next(anchor.iter(f"{_A}spAutoFit"), None) is not None
+            places.append(Place(_twips(start), None if size is None or fits_its_text else _twips(size), anchored))
+        style = self._styles.sheet.placed(style, *places)
+        is_off = shown is not None and shown.get("hidden") in ("1", "true")
+        return replace(style, hidden=style.hidden or is_off)
+
+    def _placed_by_css(self, shape: Any, style: TextStyle) -> TextStyle:
+        """Return the style of text in an old drawing, which is placed by declarations as in CSS."""
+        declared = _declarations(shape)
+        if any(_declarations(box).get("mso-fit-shape-to-text") == "t" for box in shape.iterfind(f"{_VML}textbox")):
+            declared.pop("height", None)
+
+        def twips(*names: str) -> int:
+            return sum(_twips(points(declared.get(name))) for name in names)
+
+        places = [
+            Place(
+                twips(f"margin-{side}", side),
+                twips(size) if size in declared else None,
+                declared.get(f"mso-position-{axis}-relative", "text" if axis == "horizontal" else "line"),
+            )
+            for axis, side, size in (("horizontal", "left", "width"), ("vertical", "top", "height"))
+        ]
+        is_hidden = declared.get("visibility") == "hidden"
+        if declared.get("position") == "absolute" and shape.getparent().tag != f"{_VML}group":
+            style = self._styles.sheet.placed(style, *places)
+        return replace(style, hidden=style.hidden or is_hidden)
+
+    def _fill_of_box(self, box: Any) -> Colour | None:
+        """Return the colour behind the text of a text box; None if something else may be there."""
+        for shape in box.iterancestors(f"{_WPS}wsp", f"{_VML}shape", f"{_VML}rect", f"{_VML}roundrect"):
+            if shape.tag != f"{_WPS}wsp":
+                return hex_colour(shape.get("fillcolor", "").split(" ")[0]) if shape.get("filled") != "f" else None
+            fill: Any = next(iter(shape.iterfind(f"{_WPS}spPr/{_A}solidFill/*")), None)
+            if fill is None or len(fill):  # with effects
+                return None
+            of_theme = theme_colour(self._styles.theme, fill.get("val", ""))
+            return of_theme if fill.tag == f"{_A}schemeClr" else hex_colour(fill.get("val"))
+        return None
 
     def _picture(self, node: Any) -> Picture:
         extent: Any = next((frame.find(f"{_DRAWING}extent") for frame in node.iterancestors(*_FRAMES)), None)

@@ -31,7 +31,8 @@ _TOKEN = re.compile(r"(\s*)(\S+)")
 
 class Part(list[str]):
     """The lines of one part of a document, with its pictures and warnings, and the words that are left out of the
-    lines. Left-out words are hidden or struck out. The warnings have no page yet: they get the part's first page."""
+    lines. Left-out words are hidden or struck out. Doubtful words are in the lines, and may not be seen. The warnings
+    have no page yet: they get the part's first page."""
 
     def __init__(
         self,
@@ -40,12 +41,14 @@ class Part(list[str]):
         warnings: Iterable[ReadingWarning] = (),
         pictures: Iterable[Picture] = (),
         struck: Iterable[str] = (),
+        doubtful: Iterable[str] = (),
     ) -> None:
         super().__init__(lines)
         self.hidden = list(hidden)
         self.warnings = list(warnings)
         self.pictures = list(pictures)
         self.struck = list(struck)
+        self.doubtful = list(doubtful)
 
 
 class Pages(list[Page]):
@@ -73,6 +76,7 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
             warnings += [
                 *part.warnings,
                 *([pictures_not_read_warning(unread)] if unread else []),
+                *_words_warning(WarningCode.MAY_BE_HIDDEN, part.doubtful),
                 *struck_out_warning(part.struck),
             ]
         for page in _pages(lines, len(pages) + 1, engine):
@@ -98,8 +102,12 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
 
 def struck_out_warning(words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:
     """Return the warning about struck-out words, if there are any."""
+    return _words_warning(WarningCode.STRUCK_OUT, words, page)
+
+
+def _words_warning(code: WarningCode, words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:
     excerpt = " ".join(words[:MAX_EXCERPT])[:MAX_EXCERPT].strip()
-    return [ReadingWarning(WarningCode.STRUCK_OUT, page, len(words), excerpt)] if words else []
+    return [ReadingWarning(code, page, len(words), excerpt)] if words else []
 
 
 def pictures_not_read_warning(count: int, page: int | None = None) -> ReadingWarning:

@@ -14,6 +14,7 @@ class WarningCode(StrEnum):
     """What was not read, or not read reliably. docs/documents.md describes each code."""
 
     HIDDEN_TEXT = "hidden_text"
+    MAY_BE_HIDDEN = "may_be_hidden"
     STRUCK_OUT = "struck_out"
     UNCERTAIN_TEXT = "uncertain_text"
     UNREAD_LINES = "unread_lines"
@@ -123,6 +124,12 @@ _MESSAGES: dict[WarningCode, tuple[str, str]] = {
     WarningCode.HIDDEN_TEXT: (
         "{where} contains 1 hidden word. It was left out.",
         "{where} contains {count:,} hidden words. They were left out.",
+    ),
+    WarningCode.MAY_BE_HIDDEN: (
+        "{where} contains 1 word that may not be seen in the original, or is a prompt. It was read. Compare it with "
+        "the original.",
+        "{where} contains {count:,} words that may not be seen in the original, or are prompts. They were read. "
+        "Compare them with the original.",
     ),
     WarningCode.STRUCK_OUT: (
         "{where} contains 1 struck-out word. It was left out.",

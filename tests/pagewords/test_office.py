@@ -324,6 +324,8 @@ STYLES = (
     "<w:style w:type='character' w:styleId='Base'><w:rPr><w:vanish/></w:rPr></w:style>"
     "<w:style w:type='character' w:styleId='Gone'><w:basedOn w:val='Base'/></w:style>"
     "<w:style w:type='table' w:styleId='GoneTable'><w:rPr><w:vanish/></w:rPr></w:style>"
+    "<w:style w:type='table' w:styleId='Banded'><w:tblStylePr w:type='firstRow'><w:tcPr>"
+    "<w:shd w:val='clear' w:fill='222222'/></w:tcPr></w:tblStylePr></w:style>"
 )
 
 
@@ -331,8 +333,32 @@ def run(marks: str, paragraph: str = "") -> str:
     return f"<w:p><w:pPr>{paragraph}</w:pPr><w:r><w:rPr>{marks}</w:rPr><w:t>secret 4711</w:t></w:r></w:p>"
 
 
-WHITE = "<w:color w:val='FFFFFF'/>"
+WHITE, BLACK = "<w:color w:val='FFFFFF'/>", "<w:color w:val='000000'/>"
 TABLE = "<w:tbl>{}<w:tr>{}<w:tc>{}</w:tc></w:tr></w:tbl>"
+SHADED_CELL = "<w:tbl><w:tr><w:tc><w:tcPr><w:shd w:val='clear' w:fill='222222'/></w:tcPr>{}</w:tc></w:tr></w:tbl>"
+W14 = "xmlns:w14='http://schemas.microsoft.com/office/word/2010/wordml'"
+FILLED = f"<w14:textFill {W14}><w14:solidFill><w14:srgbClr w14:val='{{}}'/></w14:solidFill></w14:textFill>"
+OLD_BOX = (
+    "<w:p><w:r><w:pict><v:shape xmlns:v='urn:schemas-microsoft-com:vml' style='position:absolute;margin-left:{}'>"
+    f"<v:textbox><w:txbxContent>{run('')}</w:txbxContent></v:textbox></v:shape></w:pict></w:r></w:p>"
+)
+
+
+PROMPT = f"<w:sdt><w:sdtPr>{{}}</w:sdtPr><w:sdtContent>{run('')}</w:sdtContent></w:sdt>"
+SPAN = "<w:r><w:t>secret 4711</w:t></w:r>"
+BANDED = TABLE.format("<w:tblPr><w:tblStyle w:val='Banded'/></w:tblPr>", "", "{}")
+
+
+def text_box(across: str, marks: str = "", fill: str = "EEEEEE", width: int = 900_000) -> str:
+    """Return a text box at a place, in EMU."""
+    names = "http://schemas.openxmlformats.org/drawingml/2006"
+    return (
+        f"<w:p><w:r><w:drawing><wp:anchor xmlns:wp='{names}/wordprocessingDrawing'><wp:positionH relativeFrom='column'>"
+        f"<wp:posOffset>{across}</wp:posOffset></wp:positionH><wp:extent cx='{width}' cy='900000'/>"
+        "<wps:wsp xmlns:wps='http://schemas.microsoft.com/office/word/2010/wordprocessingShape'><wps:spPr>"
+        f"<a:solidFill xmlns:a='{names}/main'><a:srgbClr val='{fill}'/></a:solidFill></wps:spPr><wps:txbx>"
+        f"<w:txbxContent>{run(marks)}</w:txbxContent></wps:txbx></wps:wsp></wp:anchor></w:drawing></w:r></w:p>"
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,9 +366,32 @@ TABLE = "<w:tbl>{}<w:tr>{}<w:tc>{}</w:tc></w:tr></w:tbl>"
     [
         (run("<w:vanish/>"), run("<w:vanish w:val='false'/>")),
         (run("<w:rStyle w:val='Gone'/>"), run("<w:rStyle w:val='Gone'/><w:vanish w:val='0'/>")),
-        (run("<w:sz w:val='2'/>"), run("<w:sz w:val='8'/>" + WHITE)),
+        (run("<w:sz w:val='2'/>"), run("<w:sz w:val='8'/>")),
+        (run(WHITE), run(WHITE + "<w:shd w:val='clear' w:fill='1F3864'/>")),
+        (run(WHITE, "<w:shd w:val='clear' w:fill='F8F8F8'/>"), run(WHITE, "<w:shd w:val='clear' w:fill='C0C0C0'/>")),
+        (run(BLACK + "<w:highlight w:val='black'/>"), run(BLACK + "<w:highlight w:val='yellow'/>")),
+        (run(BLACK + "<w:shd w:val='solid' w:color='000000'/>"), run("<w:shd w:val='solid' w:color='000000'/>")),
+        (run("<w:color w:val='000000' w:themeColor='background1'/>"), run("<w:color w:themeColor='text1'/>")),
+        (
+            run("<w:color w:themeColor='text1' w:themeTint='00'/>"),
+            run("<w:color w:themeColor='background1' w:themeShade='80'/>"),
+        ),
+        (run(f"<w14:textFill {W14}><w14:noFill/></w14:textFill>"), run(FILLED.format("000000"))),
+        (run(FILLED.format("FFFFFF")), run(FILLED.format("336699"))),
+        (
+            run("", "<w:framePr w:x='-6000' w:w='1000' w:hAnchor='page'/>"),
+            run("", "<w:framePr w:x='-600' w:w='9000'/>"),
+        ),
+        (run("", "<w:framePr w:y='20000' w:vAnchor='page'/>"), run("", "<w:framePr w:y='2000' w:vAnchor='page'/>")),
+        (run("", "<w:ind w:left='-30000'/>"), run("", "<w:ind w:left='-300'/>")),
+        (run("", "<w:spacing w:line='1' w:lineRule='exact'/>"), run("", "<w:spacing w:line='1' w:lineRule='auto'/>")),
+        (text_box("-6000000"), text_box("600000")),
+        (text_box("600000", width=0), text_box("-600000")),
+        (text_box("0", WHITE, "FFFFFF"), text_box("0", WHITE, "1F3864")),
+        (OLD_BOX.format("-9999pt"), OLD_BOX.format("99pt")),
+        (TABLE.format("", "", run(WHITE)), SHADED_CELL.format(run(WHITE))),
         (run("<w:w w:val='1'/>"), run("<w:w w:val='66'/>")),
-        (TABLE.format("", "<w:trPr><w:hidden/></w:trPr>", run("")), TABLE.format("", "", run(WHITE))),
+        (TABLE.format("", "<w:trPr><w:hidden/></w:trPr>", run("")), TABLE.format("", "", run(""))),
         (
             TABLE.format("<w:tblPr><w:tblStyle w:val='GoneTable'/></w:tblPr>", "", run("")),
             TABLE.format("<w:tblPr><w:tblStyle w:val='x'/></w:tblPr>", "", run("")),
@@ -355,6 +404,33 @@ def test_docx_hidden_text_is_left_out_and_counted(hidden: str, shown: str) -> No
         styles = f"<w:styles {W}>{STYLES}</w:styles>".encode()
         (part,) = docx_parts(make_zip({"word/document.xml": document, "word/styles.xml": styles}), Limits())
         assert ([line for line in part if line], part.hidden) == (lines, left_out)
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "certain"),
+    [
+        (PROMPT.format("<w:showingPlcHdr/>"), PROMPT.format("<w:text/>")),
+        (
+            f"<w:p><w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent>{SPAN}</w:sdtContent></w:sdt></w:p>",
+            run(""),
+        ),
+        (text_box("0", WHITE, "none"), text_box("0", BLACK, "none")),
+        (BANDED.format(run(WHITE)), BANDED.format(run(""))),
+        (
+            "<w:p><wp:anchor xmlns:wp='http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing' "
+            f"behindDoc='1'/></w:p>{run(WHITE)}",
+            run(""),
+        ),
+    ],
+)
+def test_docx_text_that_may_not_be_seen_is_read_with_a_warning(doubtful: str, certain: str) -> None:
+    for body, words in ((doubtful, ["secret", "4711"]), (certain, [])):
+        document = f"<w:document {W}><w:body>{body}</w:body></w:document>".encode()
+        styles = f"<w:styles {W}>{STYLES}</w:styles>".encode()
+        parts = docx_parts(make_zip({"word/document.xml": document, "word/styles.xml": styles}), Limits())
+        assert ([line for line in parts[0] if line], parts[0].hidden, parts[0].doubtful) == (["secret 4711"], [], words)
+        (page,) = paginate(parts, "test", Limits())
+        assert [warning.code for warning in page.warnings] == [WarningCode.MAY_BE_HIDDEN] * bool(words)
 
 
 def test_docx_style_without_an_id_is_the_style_of_nothing() -> None:
