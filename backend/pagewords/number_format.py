@@ -27,6 +27,7 @@ _COMPARISONS = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne
 }  # fmt: skip
 _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.I)
+_COLOUR = re.compile(r"\[(black|blue|cyan|green|magenta|red|white|yellow|color ?\d{1,2})\]", re.I)
 _LOCALE_DATE_FORMAT = "mm-dd-yy"  # format 14: its order of day and month depends on the user's locale
 _LOCALE = re.compile(r"\[\$([^\]-]*)(?:-([0-9a-f]{1,8}))?\]", re.I)
 _PLAIN_NUMBER = re.compile(r"\d[\d,]*(?:\.\d*)?|\.\d+")
@@ -43,6 +44,7 @@ class _Section(NamedTuple):
     tokens: list[_Token]
     condition: tuple[str, float] | None
     is_english: bool
+    colour: str = ""
 
 
 def format_value(value: object, number_format: str) -> str:
@@ -63,6 +65,16 @@ def format_value(value: object, number_format: str) -> str:
     if len(sections) < 4 and _Token("other", "@") not in text.tokens:
         return stored
     return "".join(stored if token == ("other", "@") else token.text for token in text.tokens)
+
+
+def format_colour(value: object, number_format: str) -> str:
+    """Return the name of the colour that a format gives a value, such as `white` or `color2`; empty if it gives
+    none."""
+    if "[" not in number_format or len(number_format) > MAX_LENGTH or not (sections := _parse(number_format)):
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _section_of(value, sections)[0].colour
+    return sections[0].colour if isinstance(value, Date) or len(sections) < 4 else sections[3].colour
 
 
 def stored_text(value: object) -> str:
@@ -93,14 +105,17 @@ def _parse(number_format: str) -> list[_Section]:
     tokens: list[_Token] = []
     condition: tuple[str, float] | None = None
     is_english = True
+    colour = ""
     for match in _TOKEN.finditer(number_format + ";"):
         kind, text = match.lastgroup or "", match[0]
         if kind == "other" and text == ";":
-            sections.append(_Section(tokens, condition, is_english))
-            tokens, condition, is_english = [], None, True
+            sections.append(_Section(tokens, condition, is_english, colour))
+            tokens, condition, is_english, colour = [], None, True, ""
         elif kind == "bracket":
             if found := _CONDITION.fullmatch(text):
                 condition = found[1], float(found[2])
+            elif found := _COLOUR.fullmatch(text):
+                colour = found[1].lower().replace(" ", "")
             elif found := _ELAPSED.fullmatch(text):
                 tokens.append(_Token("elapsed", found[1].lower()))
             elif found := _LOCALE.fullmatch(text):
@@ -116,7 +131,8 @@ def _parse(number_format: str) -> list[_Section]:
     return sections if sections != [_Section([], None, True)] else []
 
 
-def _number(value: float, sections: Sequence[_Section]) -> str:
+def _section_of(value: float, sections: Sequence[_Section]) -> tuple[_Section, bool]:
+    """Return the section for a number, and whether it contains the sign."""
     numeric = sections[:3]
     if any(section.condition for section in numeric):
         index = next((at for at, section in enumerate(numeric) if _holds(section.condition, value)), len(numeric) - 1)
@@ -124,7 +140,11 @@ def _number(value: float, sections: Sequence[_Section]) -> str:
     else:
         index = 0 if value > 0 or len(numeric) == 1 else 1 if value < 0 else 2 if len(numeric) > 2 else 0
         section_has_sign = index == 1
-    section = numeric[index]
+    return numeric[index], section_has_sign
+
+
+def _number(value: float, sections: Sequence[_Section]) -> str:
+    section, section_has_sign = _section_of(value, sections)
     if any(token.kind in ("date", "elapsed", "half") for token in section.tokens):
         return stored_text(value)  # a date format for a number outside the range of dates
     with localcontext(_DIGITS):

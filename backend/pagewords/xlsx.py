@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from openpyxl import load_workbook
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.chartsheet import Chartsheet
+from openpyxl.styles.colors import COLOR_INDEX
 from openpyxl.utils import column_index_from_string, range_boundaries
 
 from pagewords.archive import open_archive, rewritten
 from pagewords.charts import drawing_lines, paragraphs
+from pagewords.colours import BLACK, WHITE, Colour, hex_colour, is_same, theme_colours, tinted
 from pagewords.docx_style import MIN_FONT_POINTS
-from pagewords.number_format import contains_value, format_value, stored_text
+from pagewords.number_format import Date, contains_value, format_colour, format_value, stored_text
 from pagewords.open_xml import (
     CONTENT_TYPES,
     etree,
@@ -41,6 +43,27 @@ _WORKBOOK = "xl/workbook.xml"
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 _ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 # A header consists of codes (font, size, colour, section, field) and text.
+_THEME_ORDER = (
+    "lt1", "dk1", "lt2", "dk2", "accent1", "accent2", "accent3", "accent4", "accent5", "accent6", "hlink", "folHlink"
+)  # fmt: skip
+_FORMAT_COLOURS = {
+    "black": "000000", "blue": "0000FF", "cyan": "00FFFF", "green": "00FF00", "magenta": "FF00FF", "red": "FF0000",
+    "white": "FFFFFF", "yellow": "FFFF00",
+}  # fmt: skip
+_DEFAULT_WIDTH = 8.43  # of a column, in digits
+# What is kept of styles that openpyxl refuses: attributes and their values by the names of the elements.
+_COLOUR_VALUES = {
+    "rgb": "(?:[0-9A-Fa-f]{2}){3,4}",
+    "theme": r"\d{1,2}",
+    "indexed": r"\d{1,2}",
+    "tint": r"-?[\d.]{1,20}",
+}
+_KEPT_VALUES: dict[str, dict[str, str]] = {
+    "font": {}, "strike": {"val": "[01]|true|false"}, "sz": {"val": r"[\d.]{1,9}"},
+    "vertAlign": {"val": "superscript|subscript|baseline"}, "color": _COLOUR_VALUES, "fill": {},
+    "patternFill": {"patternType": "none|solid|gray125"}, "fgColor": _COLOUR_VALUES, "bgColor": _COLOUR_VALUES,
+    "dxf": {}, "numFmt": {"numFmtId": r"\d{1,9}", "formatCode": r"(?s:.{0,300})"},
+}  # fmt: skip
 _CODES = re.compile(r'(&(?:"[^"]{0,200}"?|\d{1,3}|K(?:\d\d[+-]\d{3}|[\dA-Fa-f]{6})|.|\Z))|([^&]+)', re.S)
 
 
@@ -65,6 +88,8 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     parts: list[Part] = []
     hidden: list[str] = []
     declared = _declared_sheets(archive, main)
+    theme = related_parts(archive, main, "theme")[:1]
+    colours = _Colours(book, theme_colours(parse_xml(archive.read(theme[0])) if theme else None))
     for sheet in book._sheets:
         is_visible = sheet.sheet_state == "visible"
         if isinstance(sheet, Chartsheet):
@@ -79,9 +104,10 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             continue
         # openpyxl would pad every row to the dimensions that the file declares.
         sheet.reset_dimensions()  # pyright: ignore
-        visibility = _SheetVisibility(archive, sheet)
+        visibility = _SheetVisibility(archive, sheet, colours)
         lines = [f"Sheet: {sheet.title}"]
         struck: list[str] = []
+        doubtful: list[str] = []
         drawn, pictures = _drawings(archive, sheet._worksheet_path.lstrip("/"))
         for row in sheet.iter_rows():
             cells: list[tuple[str, str]] = []
@@ -89,15 +115,18 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
             for cell in row:
                 value = visibility.inline_texts.get(cell.coordinate, cell.value) if cell.value is not None else None
                 if isinstance(value, CellRichText):
-                    value = _plain_text(value, hidden, struck)
+                    value = _plain_text(value, hidden, struck, colours, cell)
                 if value is None or not (stored := stored_text(value)):
                     continue
                 shown = " ".join(format_value(value, cell.number_format).split())
-                if not is_visible or not shown or not visibility.shows(cell):
+                sight = visibility.sight(cell, value, shown) if is_visible and shown else False
+                if sight is False:
                     hidden.extend(clean(stored).split())
                 elif cell.font is not None and cell.font.strike:
                     struck.extend(clean(shown).split())
                 else:
+                    if sight is None:
+                        doubtful.extend(clean(shown).split())
                     is_whole = isinstance(value, bool) or contains_value(shown, value)
                     cells.append((cell.coordinate, shown if is_whole else f"{shown} [{stored}]"))
             lines += row_lines(cells)
@@ -114,9 +143,8 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
                 for label, texts in (("Header", visibility.headers), ("Footer", visibility.footers))
             )
             lines = [*lines[:1], *heads, *lines[1:], *drawn, *notes, *feet]
-            parts.append(
-                Part(lines, hidden, _missing_values_warnings(visibility.formulas_without_values), pictures, struck)
-            )
+            missing_values = _missing_values_warnings(visibility.formulas_without_values)
+            parts.append(Part(lines, hidden, missing_values, pictures, struck, doubtful))
             hidden = []  # the words of a hidden sheet are reported with the next visible one
     if hidden and parts:
         parts[-1].hidden += hidden
@@ -166,7 +194,7 @@ def _open_book(archive: zipfile.ZipFile) -> Any:
 
 
 def _with_few_styles(archive: zipfile.ZipFile) -> zipfile.ZipFile:
-    """Return a copy of a workbook with only the styles that are needed: number formats and fonts of cells. openpyxl
+    """Return a copy of a workbook with only the styles that are needed: number formats, fonts and fills. openpyxl
     refuses styles and attributes that it does not know, which Excel ignores, and miscounts alternative fonts."""
 
     def with_few_styles(content: bytes) -> bytes:
@@ -176,14 +204,13 @@ def _with_few_styles(archive: zipfile.ZipFile) -> zipfile.ZipFile:
                 choice.addprevious(fallback)
             choice.getparent().remove(choice)
         for part in list(root):
-            if etree.QName(part).localname not in ("numFmts", "fonts", "cellXfs"):
+            if etree.QName(part).localname not in ("numFmts", "fonts", "fills", "cellXfs", "dxfs"):
                 root.remove(part)
-        for node in root.iterfind(f"{_S}fonts/{_S}font"):
-            for item in list(node):
-                if etree.QName(item).localname not in ("strike", "sz", "vertAlign"):
-                    node.remove(item)
+        for name in ("fonts", "fills", "dxfs"):
+            for node in root.iterfind(f"{_S}{name}/*"):
+                _keep_known(node)
         for node in root.iterfind(f"{_S}cellXfs/{_S}xf"):
-            needed = {name: node.get(name) for name in ("numFmtId", "fontId") if node.get(name)}
+            needed = {name: node.get(name) for name in ("numFmtId", "fontId", "fillId") if node.get(name)}
             node.clear()
             node.attrib.update(needed)
         return etree.tostring(root)
@@ -191,13 +218,111 @@ def _with_few_styles(archive: zipfile.ZipFile) -> zipfile.ZipFile:
     return rewritten(archive, {_STYLES: with_few_styles})
 
 
-def _plain_text(value: CellRichText, hidden: list[str], struck: list[str]) -> str:
-    """Return the text of a rich-text cell. Tiny and struck-out text goes to the lists."""
+def _keep_known(node: Any) -> None:
+    """Remove what is not needed of a style."""
+    name = etree.QName(node).localname
+    if name == "patternFill" and node.get("patternType", "none") not in ("none", "solid"):
+        node.set("patternType", "gray125")  # its colour is unknown
+    for attribute, value in node.attrib.items():
+        pattern = _KEPT_VALUES.get(name, {}).get(attribute)
+        if pattern is None or re.fullmatch(pattern, value) is None:
+            del node.attrib[attribute]
+    for item in list(node):
+        if not isinstance(item.tag, str) or etree.QName(item).localname not in _KEPT_VALUES:
+            node.remove(item)
+        else:
+            _keep_known(item)
+            if etree.QName(item).localname in ("color", "fgColor", "bgColor") and not set(item.attrib) - {"tint"}:
+                node.remove(item)
+                if name == "patternFill":
+                    node.set("patternType", "gray125")
+    if name == "fill" and not len(node):
+        etree.SubElement(node, f"{_S}patternFill", patternType="gray125")
+
+
+class _Colours:
+    """The colours of a workbook's cells."""
+
+    def __init__(self, book: Any, theme: Mapping[str, Colour]) -> None:
+        self._theme = theme
+        self._palette: Sequence[str] = getattr(book, "_colors", None) or COLOR_INDEX
+        self._rules: Sequence[Any] = getattr(getattr(book, "_differential_styles", None), "styles", ())
+
+    def colour(self, given: Any) -> Colour | None:
+        """Return a colour of a font or fill; None if it is not given or unknown."""
+        found: Colour | None = None
+        if given is None:
+            return None
+        if given.type == "rgb":
+            found = hex_colour(given.value)
+        elif given.type == "theme" and given.value < len(_THEME_ORDER):
+            found = self._theme.get(_THEME_ORDER[int(given.value)])
+        elif given.type == "indexed":
+            number: int = given.value
+            found = BLACK if number == 64 else WHITE if number == 65 else self._indexed(number)
+        return found if found is None or not given.tint else tinted(found, given.tint)
+
+    def _indexed(self, number: int) -> Colour | None:
+        return hex_colour(self._palette[number]) if 0 <= number < len(self._palette) else None
+
+    def ground(self, fill: Any) -> Colour | None:
+        """Return the colour of a fill; None if it is unknown."""
+        kind = getattr(fill, "fill_type", None)
+        if fill is None or kind is None:
+            return WHITE
+        return (self.colour(fill.fgColor) or WHITE) if kind == "solid" else None
+
+    def ink(self, cell: Any, value: object, font: Any = None) -> Colour | None:
+        """Return the colour of a value in a cell, or of a part of it with a font of its own."""
+        name = format_colour(value, cell.number_format)
+        if name:
+            is_named = name in _FORMAT_COLOURS
+            return hex_colour(_FORMAT_COLOURS[name]) if is_named else self._indexed(int(name[5:]) + 7)
+        given = font if font is not None and font.color is not None else cell.font
+        return None if given is None else self.colour(given.color)
+
+    def sight(self, ink: Colour | None, ground: Colour | None) -> bool | None:
+        """Return whether text is seen; None if that depends on an unknown background."""
+        return False if is_same(ink, ground) else None if ground is None and is_same(ink, WHITE) else True
+
+    def sight_by_rule(self, rule: _Rule, cell: Any, value: object) -> bool | None:
+        """Return whether a value is seen where a rule of conditional formatting applies; None if the rule does not
+        decide it."""
+        ink, ground = self.ink(cell, value), self.ground(cell.fill)
+        if rule.colours:
+            return not any(is_same(ink or BLACK, each) for each in rule.colours)
+        if rule.style is None or rule.style >= len(self._rules):
+            return None
+        style = self._rules[rule.style]
+        if style.numFmt is not None and not format_value(value, style.numFmt.formatCode).strip():
+            return False
+        if style.font is not None and style.font.color is not None:
+            ink = self.colour(style.font.color)
+        fill = style.fill
+        is_filled = fill is not None and (fill.fill_type or fill.bgColor.value != "00000000")  # openpyxl's for none
+        if is_filled and (colour := self.colour(getattr(fill, "bgColor", None))) is not None:
+            ground = colour
+        return not is_same(ink or BLACK, ground)
+
+
+class _Rule(NamedTuple):
+    """A rule of conditional formatting: its style, whether it always applies, and the colours of a scale."""
+
+    style: int | None
+    is_constant: bool
+    colours: Sequence[Colour] = ()
+
+
+def _plain_text(
+    value: CellRichText, hidden: list[str], struck: list[str], colours: _Colours | None = None, cell: Any = None
+) -> str:
+    """Return the text of a rich-text cell. Text that is not seen, and struck-out text, goes to the lists."""
     text = ""
     for part in value:
         font = part.font if isinstance(part, TextBlock) else None
         piece = str(part)
-        if font is not None and font.sz is not None and font.sz < MIN_FONT_POINTS:
+        is_tiny = font is not None and font.sz is not None and font.sz < MIN_FONT_POINTS
+        if is_tiny or (colours is not None and is_same(colours.ink(cell, piece, font), colours.ground(cell.fill))):
             hidden.extend(clean(piece).split())
         elif font is not None and font.strike:
             struck.extend(clean(piece).split())
@@ -278,7 +403,7 @@ def _missing_values_warnings(addresses: Sequence[str]) -> list[ReadingWarning]:
 class _SheetVisibility:
     """Which cells of one sheet a person can see."""
 
-    def __init__(self, archive: zipfile.ZipFile, sheet: Any) -> None:
+    def __init__(self, archive: zipfile.ZipFile, sheet: Any, colours: _Colours) -> None:
         """Store which rows, columns and cells are hidden. `sheet` must be opened read-only by openpyxl, which gives it
         no row and column properties."""
         self._hidden_rows: set[int] = set()
@@ -289,6 +414,19 @@ class _SheetVisibility:
         self.headers: list[str] = []
         self.footers: list[str] = []
         merged: list[tuple[int, int, int, int]] = []
+        self._colours = colours
+        self._widths: list[tuple[int, int, float]] = []
+        self._default_width = _DEFAULT_WIDTH
+        self._shows_zeros = self._shows_values = True
+        self._rules: list[tuple[list[_Area], list[_Rule]]] = []
+        self._rules_here: list[tuple[list[_Area], list[_Rule]]] = []
+        self._row_of_rules = 0
+        self._tables = [
+            area
+            for part in related_parts(archive, path, "table")
+            if (table := parse_xml(archive.read(part))).find(f"{_S}tableStyleInfo") is not None
+            for area in _areas(table.get("ref", ""))
+        ]
         with archive.open(path) as source:
             number_of_row = 0
             for event, node in etree.iterparse(
@@ -300,6 +438,9 @@ class _SheetVisibility:
                             [node.findtext(f"{_S}{name}{kind}") or "" for name in _printed_page_kinds(node)]
                             for kind in ("Header", "Footer")
                         )
+                    elif node.tag == f"{_S}conditionalFormatting":
+                        rules = list(_rules(node))
+                        self._rules += [(list(_areas(node.get("sqref", ""))), rules)]
                     elif node.tag == f"{_S}row":
                         if number_of_row not in self._hidden_rows:
                             self.formulas_without_values += _formulas_without_values(node)
@@ -316,11 +457,20 @@ class _SheetVisibility:
                     # `zeroHeight` of the sheet hides only rows that the file does not list.
                     if node.get("hidden") not in (None, "0", "false") or _is_zero(node.get("ht")):
                         self._hidden_rows.add(number_of_row)
+                elif node.tag == f"{_S}sheetView":
+                    self._shows_zeros = node.get("showZeros") not in ("0", "false")
+                    self._shows_values = node.get("showFormulas") not in ("1", "true")
+                elif node.tag == f"{_S}sheetFormatPr":
+                    self._default_width = _number(node.get("defaultColWidth")) or _DEFAULT_WIDTH
                 elif node.tag == f"{_S}mergeCell":
                     left, top, right, bottom = range_boundaries(node.get("ref", ""))
                     merged.append((top or 1, left or 1, bottom or 1, right or 1))
-                elif node.tag == f"{_S}col" and (node.get("hidden") in ("1", "true") or _is_zero(node.get("width"))):
-                    self._hidden_columns.append((int(node.get("min")), int(node.get("max"))))
+                elif node.tag == f"{_S}col":
+                    columns = int(node.get("min")), int(node.get("max"))
+                    if node.get("hidden") in ("1", "true") or _is_zero(node.get("width")):
+                        self._hidden_columns.append(columns)
+                    elif (width := _number(node.get("width"))) is not None:
+                        self._widths.append((*columns, width))
         self._merged = sorted(merged, reverse=True)
         self._merged_below = self._merged[:]  # the last one comes next
         self._merged_here: list[tuple[int, int, int, int]] = []
@@ -349,14 +499,69 @@ class _SheetVisibility:
             left <= column <= right and (row, column) != (top, left) for top, left, _, right in self._merged_here
         )
 
-    def shows(self, cell: Any) -> bool:
-        """Return whether the value of a cell is shown. Its colour is ignored. Rows must be asked for in order."""
-        if not self._is_position_visible(cell.row, cell.column) or self._is_covered(cell.row, cell.column):
+    def sight(self, cell: Any, value: object, shown: str) -> bool | None:
+        """Return whether a person sees the value of a cell; None if that is uncertain. Rows must be asked for in
+        order."""
+        row, column = cell.row, cell.column
+        if not self._is_position_visible(row, column) or self._is_covered(row, column):
             return False
-        if not cell.has_style:
-            return True
+        if not self._shows_zeros and value == 0 and not isinstance(value, bool):
+            return False
         font = cell.font
-        return font is None or font.sz is None or font.sz >= MIN_FONT_POINTS
+        if cell.has_style and font is not None and font.sz is not None and font.sz < MIN_FONT_POINTS:
+            return False
+        is_in_table = any(area.contains(row, column) for area in self._tables)
+        ground = self._colours.ground(cell.fill)
+        sight = self._colours.sight(self._colours.ink(cell, value), None if is_in_table and ground == WHITE else ground)
+        if self._row_of_rules != row:  # sheets may have thousands of areas
+            self._row_of_rules = row
+            in_row = [([area for area in areas if area.top <= row <= area.bottom], each) for areas, each in self._rules]
+            self._rules_here = [(areas, rules) for areas, rules in in_row if areas]
+        for areas, rules in self._rules_here:
+            if any(area.left <= column <= area.right for area in areas):
+                for rule in rules:
+                    by_rule = self._colours.sight_by_rule(rule, cell, value)
+                    if by_rule is not None and by_rule != sight:
+                        sight = by_rule if rule.is_constant else None
+        is_replaced = not self._shows_values or self._is_too_narrow(cell, value, shown)
+        return None if sight and is_replaced else sight
+
+    def _is_too_narrow(self, cell: Any, value: object, shown: str) -> bool:
+        """Return whether the sheet shows `####` in place of a number or date, since its column is too narrow."""
+        if isinstance(value, bool) or not isinstance(value, int | float | Date):
+            return False
+        row, column = cell.row, cell.column
+        width = next((width for one, two, width in self._widths if one <= column <= two), self._default_width)
+        size = (getattr(cell.font, "sz", None) or 11) / 11
+        digits = sum(map(str.isdigit, shown.split(".")[0] if cell.number_format == "General" else shown)) * size
+        if digits <= width + 1 or (cell.number_format == "General" and width >= 5) or cell.alignment.shrink_to_fit:
+            return False
+        return not any(left == column and top == row for top, left, _, _ in self._merged)
+
+
+class _Area(NamedTuple):
+    left: int
+    top: int
+    right: int
+    bottom: int
+
+    def contains(self, row: int, column: int) -> bool:
+        return self.top <= row <= self.bottom and self.left <= column <= self.right
+
+
+def _areas(references: str) -> Iterator[_Area]:
+    for reference in references.split():
+        left, top, right, bottom = range_boundaries(reference)
+        yield _Area(left or 1, top or 1, right or 1 << 14, bottom or 1 << 20)
+
+
+def _rules(node: Any) -> Iterator[_Rule]:
+    for rule in node.iterchildren(f"{_S}cfRule"):
+        style = rule.get("dxfId", "")
+        formulas = [(each.text or "").strip().upper() for each in rule.iterchildren(f"{_S}formula")]
+        is_constant = rule.get("type") == "expression" and formulas in (["TRUE"], ["1"], ["TRUE()"])
+        scale = [hex_colour(each.get("rgb")) for each in rule.iterfind(f"{_S}colorScale/{_S}color")]
+        yield _Rule(int(style) if style.isdecimal() else None, is_constant, [each for each in scale if each])
 
 
 def _printed_page_kinds(node: Any) -> list[str]:
@@ -375,7 +580,12 @@ def _formulas_without_values(row: Any) -> list[str]:
 
 
 def _is_zero(measure: str | None) -> bool:
+    number = _number(measure)
+    return number is not None and number < 0.5
+
+
+def _number(measure: str | None) -> float | None:
     try:
-        return measure is not None and float(measure) < 0.5
+        return None if measure is None else float(measure)
     except ValueError:
-        return False
+        return None

@@ -4,6 +4,7 @@ import datetime
 import io
 import re
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from xml.sax.saxutils import escape
@@ -14,7 +15,11 @@ import pytest
 from openpyxl.cell.rich_text import CellRichText, InlineFont, TextBlock
 from openpyxl.chart import BarChart
 from openpyxl.comments import Comment
-from openpyxl.styles import Font
+from openpyxl.formatting.rule import FormulaRule, Rule
+from openpyxl.styles import Alignment, Color, Font, PatternFill
+from openpyxl.styles.differential import DifferentialStyle
+from openpyxl.styles.numbers import NumberFormat
+from openpyxl.worksheet.table import Table, TableStyleInfo
 
 from generated_files import make_zip
 from pagewords.docx import docx_parts
@@ -460,9 +465,120 @@ def test_hidden_cells_are_left_out_and_counted() -> None:
     (part,) = xlsx_parts(saved(book), Limits())
     seen = {item.split(": ")[0] for line in part[1:] for item in line.split("   ")}
     unseen = {f"{column}{row}" for column in "ABCD" for row in (2, 3)} | {f"C{row}" for row in range(1, 8)}
-    unseen |= {"A4", "D4", "B5", "A6"}
+    unseen |= {"A4", "D4", "B5", "A6", "A7"}
     assert seen == {f"{column}{row}" for column in "ABCD" for row in range(1, 8)} - unseen
     assert sorted(part.hidden) == sorted((unseen - {"B5"}) | {"-5"})
+
+
+WHITE_FONT, BLACK_FONT = Font(color="FFFFFFFF"), Font(color="FF000000")
+BLACK_FILL = PatternFill("solid", fgColor="FF000000")
+YELLOW_FILL = PatternFill("solid", bgColor="FFFFFF00")
+NOTHING = DifferentialStyle(numFmt=NumberFormat(170, ";;;"))
+
+
+def sheet_with(change: Callable[[Any], None]) -> Any:
+    """Return the part of a workbook with 4711 in B2."""
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    sheet["A1"], sheet["B2"] = "seen", 4711
+    change(sheet)
+    (part,) = xlsx_parts(saved(book), Limits())
+    return part
+
+
+def fonts(font: Font | None = None, fill: PatternFill | None = None, number_format: str = "General") -> Any:
+    def change(sheet: Any) -> None:
+        sheet["B2"].number_format = number_format
+        if font is not None:
+            sheet["B2"].font = font
+        if fill is not None:
+            sheet["B2"].fill = fill
+
+    return change
+
+
+def rule(*rules: Any, font: Font | None = None) -> Any:
+    def change(sheet: Any) -> None:
+        fonts(font)(sheet)
+        for each in rules:
+            sheet.conditional_formatting.add("A2:B9", each)
+
+    return change
+
+
+def zeros(shown: bool) -> Any:
+    def change(sheet: Any) -> None:
+        sheet["B2"], sheet.sheet_view.showZeros = 0, shown
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("hidden", "shown"),
+    [
+        (fonts(WHITE_FONT), fonts(WHITE_FONT, BLACK_FILL)),
+        (fonts(BLACK_FONT, BLACK_FILL), fonts(BLACK_FONT)),
+        (fonts(Font(color=Color(theme=0))), fonts(Font(color=Color(theme=1)))),
+        (fonts(Font(color=Color(theme=1, tint=1.0))), fonts(Font(color=Color(theme=0, tint=-0.5)))),
+        (fonts(Font(color=Color(indexed=9))), fonts(Font(color=Color(indexed=10)))),
+        (fonts(number_format="[White]0"), fonts(number_format="[Red]0;[White]-0")),
+        (fonts(number_format="[Color2]0"), fonts(number_format="[Color 3]0")),
+        (zeros(False), zeros(True)),
+        (rule(FormulaRule(["TRUE"], font=WHITE_FONT)), rule(FormulaRule(["TRUE"], font=Font(color="FFFF0000")))),
+        (rule(Rule("expression", dxf=NOTHING, formula=["TRUE"])), rule(FormulaRule(["TRUE"], fill=PatternFill()))),
+    ],
+)
+def test_numbers_in_the_colour_of_their_cell_are_left_out_and_counted(hidden: Any, shown: Any) -> None:
+    part = sheet_with(hidden)
+    assert (part[1:], len(part.hidden), part.doubtful) == (["A1: seen"], 1, [])
+    part = sheet_with(shown)
+    assert (len(part), part.hidden, part.doubtful) == (3, [], [])
+
+
+def table_over(font: Font) -> Any:
+    def change(sheet: Any) -> None:
+        sheet["A1"], sheet["B1"], sheet["A2"], sheet["B2"].font = "seen", "b", "x", font
+        sheet.add_table(Table(displayName="t", ref="A1:B2", tableStyleInfo=TableStyleInfo(name="TableStyleMedium2")))
+
+    return change
+
+
+def narrow(width: float, number_format: str = "#,##0.00", **alignment: Any) -> Any:
+    def change(sheet: Any) -> None:
+        sheet["B2"].value, sheet["B2"].number_format = 123456789.5, number_format
+        sheet["B2"].alignment = Alignment(**alignment)
+        sheet.column_dimensions["B"].width = width
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "certain"),
+    [
+        (rule(FormulaRule(["A1=B1"], font=WHITE_FONT)), rule(FormulaRule(["A1=B1"], font=Font(bold=True)))),
+        (
+            rule(FormulaRule(["A1=B1"], fill=BLACK_FILL), font=BLACK_FONT),
+            rule(FormulaRule(["A1=B1"], fill=YELLOW_FILL)),
+        ),
+        (table_over(WHITE_FONT), table_over(BLACK_FONT)),
+        (narrow(4), narrow(14)),
+        (narrow(2, "General"), narrow(6, "General")),
+        (narrow(4), narrow(4, shrink_to_fit=True)),
+    ],
+)
+def test_numbers_that_may_not_be_seen_are_read_with_a_warning(doubtful: Any, certain: Any) -> None:
+    part = sheet_with(doubtful)
+    assert (len(part), part.hidden, len(part.doubtful)) == (3, [], 1)
+    part = sheet_with(certain)
+    assert (len(part), part.hidden, part.doubtful) == (3, [], [])
+
+
+def test_white_parts_of_a_cell_are_left_out_and_counted() -> None:
+    book = openpyxl.Workbook()
+    white, red = InlineFont(color="FFFFFFFF"), InlineFont(color="FFFF0000")
+    book.worksheets[0]["A1"] = CellRichText("12", TextBlock(white, "345"), TextBlock(red, "6"))
+    (part,) = xlsx_parts(saved(book), Limits())
+    assert (part[1:], part.hidden) == (["A1: 126"], ["345"])
 
 
 def test_only_rows_that_a_sheet_does_not_list_are_hidden_by_default() -> None:
@@ -496,11 +612,14 @@ def test_workbook_with_styles_that_openpyxl_refuses_keeps_its_formats(found: str
     sheet["A1"], sheet["B1"], sheet["C1"] = datetime.date(2024, 3, 12), 0.19, "12.50"
     sheet["B1"].number_format = "0%"
     sheet["C1"].font = Font(strike=True)
+    sheet["D1"], sheet["E1"], sheet["D1"].font, sheet["E1"].font = "white", "light", WHITE_FONT, WHITE_FONT
+    sheet["E1"].fill = BLACK_FILL
     with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     changed = re.sub(found, written, parts["xl/styles.xml"].decode(), flags=re.DOTALL)
     (part,) = xlsx_parts(make_zip(parts | {"xl/styles.xml": changed.encode()}), Limits())
-    assert (part[1:], part.struck) == (["A1: 2024-03-12   B1: 19% [0.19]"], ["12.50"])
+    assert part[1:] == ["A1: 2024-03-12   B1: 19% [0.19]   E1: light"]
+    assert (part.struck, part.hidden) == (["12.50"], ["white"])
 
 
 def test_only_formulas_without_values_give_a_warning() -> None:
