@@ -31,7 +31,7 @@ BLACK, WHITE = Colour(0, 0, 0), Colour(255, 255, 255)
 
 
 def is_same(one: Colour | None, other: Colour | None) -> bool:
-    """Return whether two colours cannot be told apart. An unknown colour (None) differs from every other."""
+    """Return whether two colours look the same. An unknown colour (None) differs from every other."""
     if one is None or other is None:
         return False
     return all(abs(a - b) < MIN_CONTRAST for a, b in zip(one, other, strict=True))

@@ -1,8 +1,9 @@
 """How a browser shows the elements of an HTML page: hidden or not, as a block or inline, raised, struck out.
 
 Hidden means: the attribute `hidden` or `popover`, a closed `dialog`, `display: none`, `visibility: hidden`, zero
-opacity, or a tiny font, in an element's `style` or in a style sheet inside the file. Other ways to hide text (colour,
-position, clipping, scripts, external style sheets) and unsupported CSS features are not evaluated: such text is read.
+opacity, a tiny font, the colour of the background, a place left of or above the page, or clipping to nothing, in an
+element's `style` or in a style sheet inside the file. Other ways to hide text (other elements, scripts, external style
+sheets) and unsupported CSS features are not evaluated: such text is read.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import cssselect2  # pyright: ignore[reportMissingTypeStubs]
 import tinycss2  # pyright: ignore[reportMissingTypeStubs]
+from tinycss2.color4 import parse_color as _parse_color  # pyright: ignore
+
+from pagewords.colours import BLACK, WHITE, Colour, is_same, mixed
 
 css: Any = tinycss2  # without types
+parse_color: Any = _parse_color
 selectors: Any = cssselect2
 _ElementWrapper: Any = cssselect2.ElementWrapper  # pyright: ignore
 
@@ -25,6 +31,8 @@ MIN_FONT_PIXELS = 2.0
 MIN_OPACITY = 0.05
 SCREEN_WIDTH = 1280.0  # pixels: media queries are evaluated for a desktop screen
 MAX_NESTED_BLOCKS = 20  # deeper ones are ignored
+MIN_SIDE = 1.0  # pixels: a box that is cut off at this size shows nothing
+OFF_PAGE = 500.0  # pixels left of or above where an element would be
 MAX_COLUMNS = 40  # items of a flex container on one line
 
 _MIN_GAP, _MIN_SHIFT, _MIN_SHIFT_OF_SMALL, _SMALL = 0.2, 0.3, 0.1, 0.9  # of the font size around
@@ -55,9 +63,11 @@ _LOGICAL = {
 }
 _PROPERTIES = frozenset(
     """display visibility content-visibility opacity font-size font vertical-align baseline-shift position float top
-    bottom left margin margin-left margin-right margin-inline padding padding-left padding-right padding-inline
-    white-space list-style list-style-type flex-direction flex-flow grid-template-columns width height background
-    background-image content""".split()  # noqa: SIM905
+    bottom left margin margin-left margin-right margin-top margin-inline padding padding-left padding-right
+    padding-inline white-space list-style list-style-type flex-direction flex-flow grid-template-columns width height
+    background background-image content color background-color background-clip -webkit-background-clip text-shadow
+    -webkit-text-fill-color color-scheme text-indent right transform scale translate filter clip clip-path overflow
+    overflow-x overflow-y max-width max-height line-height""".split()  # noqa: SIM905
 ) | {*_LINE_PROPERTIES, *_LOGICAL}
 _DISPLAYS = {
     "inline": Display.INLINE, "inline-block": Display.INLINE, "inline-flex": Display.INLINE,
@@ -97,9 +107,24 @@ _TAG_VALUES: dict[str, dict[str, str]] = {
     "ul": {"list-style-type": "disc"},
     **{tag: {"white-space": "pre"} for tag in ("pre", "textarea", "listing", "xmp", "plaintext")},
     "noscript": {"display": "none"},  # browsers run scripts, so they hide it
+    **{
+        tag: {"color": "black", "background-color": "white"}
+        for tag in ("input", "textarea", "select", "option", "button")
+    },
+    "mark": {"color": "black", "background-color": "yellow"},
+    "a": {"color": "?"},  # of a link, which depends on whether it was visited
+    "svg": {"color": "?", "background-color": "?"},  # drawings have colours of their own
 }
 _DRAWN_TAGS = frozenset(["svg", "g", "text", "tspan", "textpath", "a", "switch", "image", "use", "foreignobject"])
 _DRAWN_ATTRIBUTES = ("display", "visibility", "opacity", "font-size", "text-decoration", "baseline-shift")
+_COLOUR_ATTRIBUTES: dict[str, dict[str, str]] = {
+    "font": {"color": "color"},
+    "body": {"text": "color", "bgcolor": "background-color", "background": "background-image"},
+    **{
+        tag: {"bgcolor": "background-color", "background": "background-image"}
+        for tag in ("table", "thead", "tbody", "tfoot", "tr", "td", "th")
+    },
+}
 _MARKERS = {
     "none": "", "decimal": "1", "decimal-leading-zero": "01", "lower-alpha": "a", "lower-latin": "a",
     "upper-alpha": "A", "upper-latin": "A", "lower-roman": "i", "upper-roman": "I", "disc": "•", "circle": "•",
@@ -113,6 +138,10 @@ _SIZE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([a-z]+|%)?")
 _SIZE_IN_FONT = re.compile(r"(?:^|\s)((?:\d+(?:\.\d*)?|\.\d+)(?:[a-z]+|%)|0+)(?=[\s/])")
 _NUMBER = re.compile(r"(-?(?:\d+(?:\.\d*)?|\.\d+))(%?)")
 _LENGTH = re.compile(r"([-+]?(?:\d+(?:\.\d*)?|\.\d+))([a-z]+|%)?")
+_CLIP = re.compile(r"rect\((.{0,80})\)")
+_CLIP_PATH = re.compile(r"(?:circle|ellipse)\( ?0[^.]|inset\( ?(?:[5-9]\d|1\d\d)(?:\.\d{1,9})?%|polygon\([ 0,]{1,99}\)")
+_SHRUNK = re.compile(r"scale(?:x|y|3d)?\( ?0?\.?0{1,9} ?[,)]")
+_MOVED = re.compile(r"translate(?:3d|x|y)?\( ?([^,)]{1,20})(?:, ?([^,)]{1,20}))?")
 _REPEAT = re.compile(r"repeat\( ?(\d{1,4}) ?,")
 _PRIVATE_USE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")
 _MEDIA_TYPE = re.compile(r"(not |only )?([a-z]+)(?: and (?=\())?")
@@ -130,11 +159,20 @@ class ElementStyle:
     script: int = 0  # 1 for raised text, -1 for lowered text
     keeps_space: bool = False
     marker: str = "•"  # of a list item: its number 1, a bullet, or nothing
+    ink: Colour | None = None  # None if no style gives it, or it is unknown
+    ground: Colour | None = WHITE  # what is behind the text; None if that is unknown
 
     @property
     def is_visible(self) -> bool:
-        """Return whether the element's own text is shown."""
-        return not self.is_removed and not self.is_hidden and self.font_pixels >= MIN_FONT_PIXELS
+        """Return whether the element's own text is shown, as far as that is known."""
+        is_shown = not self.is_removed and not self.is_hidden and self.font_pixels >= MIN_FONT_PIXELS
+        return is_shown and not is_same(self.ink, self.ground)
+
+    @property
+    def may_be_hidden(self) -> bool:
+        """Return whether text that counts as visible may not be seen."""
+        is_white_on_unknown = self.ground is None and is_same(self.ink, WHITE)
+        return is_white_on_unknown or (self.ink is None and is_same(self.ground, BLACK))
 
 
 class ElementBox(NamedTuple):
@@ -173,7 +211,10 @@ class StyleResolver:
     """Computes the styles of elements from their attributes and the page's style sheets."""
 
     def __init__(self, root: Any) -> None:
-        self.initial = ElementStyle()
+        # What a style sheet that is not in the file declares is unknown.
+        sheets = (node.get("rel") or "" for node in root.iter("link"))
+        is_styled_elsewhere = any("stylesheet" in kind.lower() for kind in sheets)
+        self.initial = ElementStyle(ground=None if is_styled_elsewhere else WHITE)
         self._matcher: Any = selectors.Matcher()
         self._elements: dict[Any, Any] = {}
         # Caches: many elements have the same declarations and styles.
@@ -203,6 +244,9 @@ class StyleResolver:
             )
         if node.get("popover") is not None or (tag == "dialog" and node.get("open") is None):
             values["display"] = "none"
+        for name, property_name in _COLOUR_ATTRIBUTES.get(tag, {}).items():
+            if given := node.get(name):
+                values[property_name] = given.strip().lower()
         if tag in _DRAWN_TAGS:
             values.update({name: given.strip().lower() for name in _DRAWN_ATTRIBUTES if (given := node.get(name))})
         declared, before, after = self._declared(node)
@@ -298,11 +342,17 @@ def _declarations(nodes: Iterable[Any]) -> Iterator[Declaration]:
         name, important = _LOGICAL.get(node.lower_name, node.lower_name), bool(node.important)
         if name in ("content", "background", "background-image"):
             yield Declaration("content" if name == "content" else "background-image", value, important, node.value)
+            if name == "background":
+                colours = (css.serialize([token]).strip() for token in node.value)
+                colour = next((each for each in colours if each and _css_colour(each.lower())), None)
+                unknown = "inherit" if value == "inherit" else "?" if "var(" in value else "transparent"
+                yield Declaration("background-color", colour.lower() if colour else unknown, important)
         elif name in ("margin", "padding"):
             sides = value.split()
             right, left = sides[min(1, len(sides) - 1)], sides[3] if len(sides) == 4 else sides[min(1, len(sides) - 1)]
             yield Declaration(f"{name}-right", right, important)
             yield Declaration(f"{name}-left", left, important)
+            yield Declaration(f"{name}-top", sides[0], important)
         elif name in ("margin-inline", "padding-inline"):
             kind, sides = name.removesuffix("-inline"), value.split()
             yield Declaration(f"{kind}-left", sides[0], important)
@@ -341,12 +391,16 @@ def _resolve(values: _Values, parent: ElementStyle, default: ElementBox) -> tupl
     is_apart = box.gap_before > 0 and box.gap_after > 0
     script = _raised_or_lowered(values, size, parent.font_pixels, is_apart) if box.display is Display.INLINE else 0
     space = values.get("white-space", "inherit")
+    is_free = values.get("position") in ("absolute", "fixed")
+    ground = _ground(values, None if is_free and parent.ground == WHITE else parent.ground)
     style = ElementStyle(
         is_removed=(
             parent.is_removed
             or values.get("display") == "none"
             or values.get("content-visibility") == "hidden"
             or _opacity(values.get("opacity", "1")) < MIN_OPACITY
+            or _is_off_page(values, size, is_free)
+            or _is_cut_off(values, size, box.display, is_free)
         ),
         is_hidden=parent.is_hidden if visibility in ("inherit", "unset") else visibility in ("hidden", "collapse"),
         font_pixels=size,
@@ -354,8 +408,99 @@ def _resolve(values: _Values, parent: ElementStyle, default: ElementBox) -> tupl
         script=script or parent.script,
         keeps_space=parent.keeps_space if space in ("inherit", "unset") else space.startswith(("pre", "break-spaces")),
         marker=_MARKERS.get(values.get("list-style-type", ""), parent.marker),
+        ink=_ink(values, parent.ink, ground),
+        ground=ground,
     )
     return style, box
+
+
+def _ground(values: _Values, behind: Colour | None) -> Colour | None:
+    """Return what is behind the text of an element; None if that is unknown."""
+    image = values.get("background-image", "none")
+    if any(name in image for name in ("url(", "gradient", "image", "var(", "element(")) or "/" in image:
+        return None
+    if "dark" in values.get("color-scheme", ""):
+        behind = None
+    given = values.get("background-color", "transparent")
+    if given in ("inherit", "unset", "initial", "none"):
+        return behind
+    colour = _css_colour(given)
+    if colour is None:
+        return None
+    over, opacity = colour
+    return over if opacity >= 1 else behind if behind is None or opacity <= 0 else mixed(over, behind, opacity)
+
+
+def _ink(values: _Values, inherited: Colour | None, ground: Colour | None) -> Colour | None:
+    """Return the colour of an element's text; None if no style gives it, or it is unknown. Clear text has the colour
+    of its background."""
+    given = values.get("-webkit-text-fill-color") or values.get("color", "inherit")
+    if given in ("inherit", "unset", "currentcolor"):
+        return inherited
+    clips = values.get("background-clip", ""), values.get("-webkit-background-clip", "")
+    if "text" in clips or values.get("text-shadow", "none") != "none":
+        return None
+    colour = _css_colour(given)
+    if colour is None:
+        return None
+    ink, opacity = colour
+    return ink if opacity >= 1 else mixed(ink, ground or WHITE, opacity)
+
+
+@lru_cache(maxsize=2000)
+def _css_colour(text: str) -> tuple[Colour, float] | None:
+    """Return a colour and its opacity; None if it is unknown."""
+    for written in (text, f"#{text}"):  # attributes of old pages may have no sign before the digits
+        with contextlib.suppress(ValueError, NotImplementedError, RecursionError):
+            parsed: Any = parse_color(written)
+            if parsed is not None and not isinstance(parsed, str):
+                red, green, blue = (255 * min(max(level or 0, 0), 1) for level in parsed.to("srgb")[:3])
+                return Colour(red, green, blue), parsed.alpha
+    return None
+
+
+def _is_off_page(values: _Values, size: float, is_free: bool) -> bool:
+    """Return whether an element is moved left of the page or above it."""
+    starts = [values.get(name) for name in ("text-indent", "margin-left", "margin-top")]
+    if is_free or values.get("position") == "relative":
+        starts += [values.get("left"), values.get("top")]
+        if _shift(values.get("right"), size) <= -2 * OFF_PAGE or _shift(values.get("left"), size) >= 4 * SCREEN_WIDTH:
+            return True
+    if moved := _MOVED.search(f"{values.get('transform', '')} translate({values.get('translate', '0')})"):
+        # Percent are of the element's own size, as in `translate(-50%)`, which centres it.
+        starts += [each for each in (moved[1], moved[2]) if each and not each.endswith("%")]
+    return any(_shift(start, size) <= -OFF_PAGE for start in starts)
+
+
+def _is_cut_off(values: _Values, size: float, display: Display, is_free: bool) -> bool:
+    """Return whether an element is clipped or scaled to nothing."""
+    if _SHRUNK.search(values.get("transform", "")) or values.get("scale", "1").split(" ")[0] in ("0", "0%"):
+        return True
+    if "opacity(0)" in values.get("filter", "").replace(" ", "") or _CLIP_PATH.search(values.get("clip-path", "")):
+        return True
+    if is_free and (clip := _CLIP.fullmatch(values.get("clip", ""))):
+        sides = [_LENGTH.fullmatch(side) for side in clip[1].replace(",", " ").split()]
+        if len(sides) == 4 and all(sides):
+            top, right, bottom, left = (_pixels(side[0] if side else "", size) for side in sides)
+            return right - left <= MIN_SIDE or bottom - top <= MIN_SIDE
+    overflow = " ".join(values.get(name, "") for name in ("overflow", "overflow-x", "overflow-y"))
+    is_box = is_free or display not in (Display.INLINE, Display.CELL, Display.ROW, Display.ROW_GROUP, Display.CONTENTS)
+    if not is_box and values.get("display") != "inline-block" and values.get("float", "none") == "none":
+        return False
+    if "hidden" not in overflow and "clip" not in overflow:
+        return False
+    if _shift(values.get("text-indent"), size) >= OFF_PAGE:
+        return True
+    lengths = [values.get(name, "") for name in ("width", "height", "max-width", "max-height")]
+    lengths += [values["line-height"]] if values.get("line-height", "")[:2] in ("0", "0p") else []
+    return any(_LENGTH.fullmatch(each) and _pixels(each, size) <= MIN_SIDE for each in lengths)
+
+
+def _shift(length: str | None, size: float) -> float:
+    """Return a distance in pixels, in which percent are of an element of half the screen's width."""
+    match = _LENGTH.fullmatch((length or "").strip())
+    is_share = match is not None and match[2] in ("%", "vw", "vh")
+    return float(match[1]) / 200 * SCREEN_WIDTH if match and is_share else _pixels((length or "").strip(), size)
 
 
 def _make_box(values: _Values, default: ElementBox, size: float) -> ElementBox:

@@ -115,7 +115,8 @@ def read_msg_storage(storage: Storage) -> Container:
     body = Part(map(expand_tabs, plain.splitlines()), (), (), shown.pictures)
     warnings = [_DIFFER] if shown and has_other_numbers(body, shown) else []
     if has_more_text(shown, body):
-        body = Part([*body, *shown], shown.hidden, (), shown.pictures, shown.struck) if plain.strip() else shown
+        lines = [*body, *shown] if plain.strip() else shown
+        body = Part(lines, shown.hidden, (), shown.pictures, shown.struck, shown.doubtful)
     body.warnings = [*body.warnings, *warnings]
     return _container(_headers(message), body, html, [_attachment(attachment) for attachment in message.attachments])
 
@@ -133,7 +134,7 @@ def _container(headers: Mapping[str, object], body: Part, html: str, files: Sequ
         *(Picture(file.content_id, partial(_unpack, file, SMALL_PICTURE)) for file in pictures if file.content),
     ]
     return Container(
-        [Part(lines, body.hidden, body.warnings, shown, body.struck)],
+        [Part(lines, body.hidden, body.warnings, shown, body.struck, body.doubtful)],
         [Enclosed(file.name, partial(_unpack, file)) for file in attached if file.media_type not in _SIGNATURES],
     )
 
@@ -180,8 +181,7 @@ def _body(texts: list[EmailMessage]) -> Part:
         is_html = _media_kind(text) == "text/html"
         part = html_lines(content) if is_html else Part(map(expand_tabs, content.splitlines()))
         body.extend(part)
-        body.hidden += part.hidden
-        body.struck += part.struck
+        body.add_words_of(part)
         body.warnings += encoding_warnings(_payload(text), text.get_content_charset(), part)
     body.warnings = list(dict.fromkeys(body.warnings))
     return body

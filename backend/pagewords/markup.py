@@ -73,7 +73,7 @@ def html_lines(text: str) -> Part:
     page = _PageWalker(StyleResolver(root), files)
     block = _LineBuilder()
     page.walk(root, block, page.initial)
-    return Part(block.lines(), page.hidden, (), page.pictures, page.struck)
+    return Part(block.lines(), page.hidden, (), page.pictures, page.struck, page.doubtful)
 
 
 def _parse(source: str) -> Any:
@@ -190,6 +190,7 @@ class _PageWalker:
         self.pictures: list[Picture] = []
         self.hidden: list[str] = []
         self.struck: list[str] = []
+        self.doubtful: list[str] = []
         self._numbers: dict[Any, int] = {}  # number of the last item of each list
         self._readings: list[_LineBuilder] = []  # the ruby text of each open `ruby`
         self._in_formulas: dict[Any, ElementStyle] = {}
@@ -313,7 +314,10 @@ class _PageWalker:
             return
         if not style.is_visible:
             self.hidden.extend(clean(text).split())
-        elif style.is_struck:
+            return
+        if style.may_be_hidden:
+            self.doubtful.extend(clean(text).split())
+        if style.is_struck:
             self.struck.extend(clean(text).split())
             block.gap()
         elif script := style.script or (self._shift < 0) - (self._shift > 0):
@@ -454,6 +458,7 @@ class _PageWalker:
             block.extend(lines)
         self.hidden += page.hidden
         self.struck += page.struck
+        self.doubtful += page.doubtful
         self.pictures += page.pictures
         return None if lines or page.pictures or page.struck else root
 

@@ -12,6 +12,7 @@ from typing import Any
 from openpyxl.utils import get_column_letter
 
 from pagewords.archive import open_archive
+from pagewords.colours import hex_colour
 from pagewords.docx_style import MAX_STYLE_DEPTH, TextStyle
 from pagewords.errors import OverLimit, PasswordProtected, WrongType
 from pagewords.formula import MATHML, gap, mathml_line
@@ -55,6 +56,9 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
     if body is None or not len(body):
         raise WrongType("The file is not an OpenDocument: its content is missing.")
     reader = _LineCollector(roots, archive)
+    layouts = (layout for root in roots for layout in root.iter(f"{_STYLE}page-layout-properties"))
+    is_plain = all(layout.get(f"{_FO}background-color", "transparent") == "transparent" for layout in layouts)
+    page_style = TextStyle() if is_plain else TextStyle(ground=None)
     masters = roots[0].find(f"{_OFFICE}master-styles") if len(roots) > 1 else None
     if body[0].tag == f"{_OFFICE}spreadsheet":
         return reader.sheets(body[0], masters)
@@ -65,7 +69,7 @@ def opendocument_parts(data: bytes, limits: Limits) -> list[Part]:
         for kind in ("header", "footer")
     )
     for part in (*heads, body[0], *feet):
-        reader.add_blocks(part, TextStyle())
+        reader.add_blocks(part, page_style)
     return reader.parts()
 
 
@@ -82,6 +86,7 @@ class _LineCollector:
         self._parts = [Part()]
         self._hidden: list[str] = []
         self._struck: list[str] = []
+        self._doubtful: list[str] = []
         self._comments: list[str] = []
         self._formulas: dict[str, str] = {}  # by file name
         self._list_levels = {
@@ -94,7 +99,7 @@ class _LineCollector:
 
     def parts(self) -> list[Part]:
         parts = [part for part in self._parts if part or part.pictures] or [Part()]
-        parts[0].hidden, parts[0].struck = self._hidden, self._struck
+        parts[0].hidden, parts[0].struck, parts[0].doubtful = self._hidden, self._struck, self._doubtful
         parts[-1] += self._comments
         return parts
 
@@ -116,6 +121,7 @@ class _LineCollector:
                 self._parts.append(Part())
             elif tag == f"{_DRAW}page":
                 self._parts.append(Part())
+                style = replace(style, ground=None)  # of the slide, or of a shape
                 drawn = self._properties("drawing-page", node.get(f"{_DRAW}style-name"), "drawing-page")
                 is_hidden = drawn.get(f"{_PRESENTATION}visibility") == "hidden"
                 self.add_blocks(node, replace(style, hidden=True) if is_hidden else style)
@@ -183,6 +189,7 @@ class _LineCollector:
                 part += self._printed_lines(masters, None if style is None else style.get(f"{_STYLE}master-page-name"))
                 part.hidden, self._hidden = self._hidden, []
                 part.struck, self._struck = self._struck, []
+                part.doubtful, self._doubtful = self._doubtful, []
                 parts.append(part)
         if parts:
             parts[-1].hidden += self._hidden
@@ -249,6 +256,7 @@ class _LineCollector:
         inner.add_blocks(node, style)
         self._hidden += inner._hidden
         self._struck += inner._struck
+        self._doubtful += inner._doubtful
         self._parts[-1].pictures += [picture for part in inner._parts for picture in part.pictures]
         return [line for part in inner._parts for line in part if line.strip()]
 
@@ -267,14 +275,17 @@ class _LineCollector:
         self._inline(paragraph, self._with_named("paragraph", name, style), pieces, boxes)
         self._parts[-1] += [expand_tabs(line) for line in "".join(pieces).split("\n")]
         for box, inherited in boxes:
-            self.add_blocks([box], inherited)
+            self.add_blocks([box], inherited if box.tag == f"{_TEXT}note" else replace(inherited, ground=None))
 
     def _inline(self, node: Any, style: TextStyle, pieces: list[str], boxes: list[tuple[Any, TextStyle]]) -> None:
         def add(text: str | None) -> None:
             words = (text or "").replace("\n", " ")
             if not style.is_visible:
                 self._hidden.extend(clean(words).split())
-            elif style.is_struck:
+                return
+            if style.may_be_hidden:
+                self._doubtful.extend(clean(words).split())
+            if style.is_struck:
                 self._struck.extend(clean(words).split())
             elif style.is_raised or style.is_lowered:
                 pieces.append(superscript(words, "".join(pieces[-1:]), is_lowered=style.is_lowered))
@@ -355,6 +366,12 @@ def _with_properties(properties: Any, style: TextStyle) -> TextStyle:
         style = replace(style, size=style.size * (points(size[:-1], "pt") or 100.0) / 100)
     elif (height := points(size, "pt")) is not None:
         style = replace(style, size=height)
+    if (ink := properties.get(f"{_FO}color")) is not None:
+        style = replace(style, ink=hex_colour(ink))
+    if properties.get(f"{_STYLE}use-window-font-color") == "true":
+        style = replace(style, ink=None)
+    if (ground := properties.get(f"{_FO}background-color", "transparent")) != "transparent":
+        style = replace(style, ground=hex_colour(ground))
     if (position := properties.get(f"{_STYLE}text-position")) is not None:
         sunk = position.startswith(("sub", "-"))
         style = replace(style, is_raised=not sunk and position.split()[:1] != ["0%"], is_lowered=sunk)

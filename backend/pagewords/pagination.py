@@ -50,6 +50,12 @@ class Part(list[str]):
         self.struck = list(struck)
         self.doubtful = list(doubtful)
 
+    def add_words_of(self, other: Part) -> None:
+        """Add the words that another part counts, but not its lines."""
+        self.hidden += other.hidden
+        self.struck += other.struck
+        self.doubtful += other.doubtful
+
 
 class Pages(list[Page]):
     """The text pages of a document. `pictures` are its other pages: image files by page number."""

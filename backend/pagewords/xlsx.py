@@ -52,18 +52,18 @@ _FORMAT_COLOURS = {
 }  # fmt: skip
 _DEFAULT_WIDTH = 8.43  # of a column, in digits
 # What is kept of styles that openpyxl refuses: attributes and their values by the names of the elements.
-_COLOUR_VALUES = {
-    "rgb": "(?:[0-9A-Fa-f]{2}){3,4}",
-    "theme": r"\d{1,2}",
-    "indexed": r"\d{1,2}",
-    "tint": r"-?[\d.]{1,20}",
+_NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,20})?")
+_NUMBERS = dict.fromkeys(("theme", "indexed", "tint"), _NUMBER)
+_COLOUR_VALUES = {"rgb": re.compile("(?:[0-9A-Fa-f]{2}){3,4}"), **_NUMBERS}
+_KEPT_VALUES: dict[str, dict[str, re.Pattern[str]]] = {
+    **{name: {} for name in ("font", "fill", "dxf")},
+    **dict.fromkeys(("color", "fgColor", "bgColor"), _COLOUR_VALUES),
+    "strike": {"val": re.compile("[01]|true|false")},
+    "sz": {"val": _NUMBER},
+    "vertAlign": {"val": re.compile("superscript|subscript|baseline")},
+    "patternFill": {"patternType": re.compile("none|solid|gray125")},
+    "numFmt": {"numFmtId": _NUMBER, "formatCode": re.compile("(?s:.{0,300})")},
 }
-_KEPT_VALUES: dict[str, dict[str, str]] = {
-    "font": {}, "strike": {"val": "[01]|true|false"}, "sz": {"val": r"[\d.]{1,9}"},
-    "vertAlign": {"val": "superscript|subscript|baseline"}, "color": _COLOUR_VALUES, "fill": {},
-    "patternFill": {"patternType": "none|solid|gray125"}, "fgColor": _COLOUR_VALUES, "bgColor": _COLOUR_VALUES,
-    "dxf": {}, "numFmt": {"numFmtId": r"\d{1,9}", "formatCode": r"(?s:.{0,300})"},
-}  # fmt: skip
 _CODES = re.compile(r'(&(?:"[^"]{0,200}"?|\d{1,3}|K(?:\d\d[+-]\d{3}|[\dA-Fa-f]{6})|.|\Z))|([^&]+)', re.S)
 
 
@@ -225,7 +225,7 @@ def _keep_known(node: Any) -> None:
         node.set("patternType", "gray125")  # its colour is unknown
     for attribute, value in node.attrib.items():
         pattern = _KEPT_VALUES.get(name, {}).get(attribute)
-        if pattern is None or re.fullmatch(pattern, value) is None:
+        if pattern is None or pattern.fullmatch(value) is None:
             del node.attrib[attribute]
     for item in list(node):
         if not isinstance(item.tag, str) or etree.QName(item).localname not in _KEPT_VALUES:

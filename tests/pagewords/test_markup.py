@@ -12,6 +12,40 @@ def test_block_elements_are_lines_and_inline_elements_are_not() -> None:
 
 
 HIDDEN_AND_VISIBLE = [  # (hidden, the same but visible)
+    *(
+        (f"<p style='{hidden}'>{{}}</p>", f"<p style='{shown}'>{{}}</p>")
+        for hidden, shown in (
+            ("color:#fff", "color:#ddd"),
+            ("color:transparent", "color:transparent; text-shadow:0 0 0 #000"),
+            ("color:rgba(0,0,0,.02)", "color:rgba(0,0,0,.5)"),
+            ("color:hsl(0,0%,98%)", "color:hsl(0,0%,98%); background:#333"),
+            ("color:#333; background:rgb(51 51 51)", "color:var(--x); background:#333"),
+            ("color:white; background:rgba(0,0,0,.01)", "color:white; background:rgba(0,0,0,.5)"),
+            ("-webkit-text-fill-color:#fff", "-webkit-text-fill-color:#fff; background-color:navy"),
+            ("position:absolute; left:-9999px", "position:static; left:-9999px"),
+            ("position:relative; left:-100%", "position:relative; left:-50%"),
+            ("position:fixed; top:-60em", "position:fixed; top:60em"),
+            ("text-indent:-9999px", "text-indent:-20px"),
+            ("text-indent:100%; overflow:hidden", "text-indent:1em; overflow:hidden"),
+            ("margin-left:-9999px", "margin:-5px"),
+            ("transform:translateX(-9999px)", "transform:translate(-50%, -50%)"),
+            ("transform:scale(0)", "transform:scale(0.5)"),
+            ("scale:0", "scale:1"),
+            ("position:absolute; clip:rect(0,0,0,0)", "clip:rect(0,0,0,0)"),
+            ("position:absolute; clip:rect(1px 1px 1px 1px)", "position:absolute; clip:rect(1px 90px 20px 1px)"),
+            ("clip-path:inset(50%)", "clip-path:inset(10%)"),
+            ("clip-path:circle(0)", "clip-path:circle(50%)"),
+            ("filter:opacity(0)", "filter:opacity(0.5)"),
+            ("max-height:0; overflow:hidden", "max-height:0"),
+            ("width:1px; height:1px; overflow:hidden", "width:90px; height:12px; overflow:hidden"),
+        )
+    ),
+    (
+        "<table bgcolor=#000000><tr><td style='color:#010101'>{}</table>",
+        "<table bgcolor=#000000><tr><td style='color:inherit' bgcolor=ffffff>{}</table>",
+    ),
+    ("<font color=FFFFFF>{}</font>", "<table bgcolor=navy><tr><td><font color=white>{}</font></td></tr></table>"),
+    ("<input value='{}' style='color:white'>", "<div style='color:white'><input value='{}'></div>"),
     # attributes and elements
     ("<dialog>{}</dialog>", "<dialog open>{}</dialog>"),
     ("<details>{}</details>", "<details><summary>{}</summary></details>"),
@@ -74,7 +108,23 @@ def test_style_sheet_in_the_file_hides_or_shows_text(hiding: str, showing: str) 
     assert html_lines(f"<style>{showing}</style>{body}") == ["secret 4711"]
 
 
-@pytest.mark.parametrize("style", ["color:#fff", "position:absolute;left:-9999px", "clip-path:circle(0)", "scale:0"])
+@pytest.mark.parametrize(
+    ("doubtful", "certain"),
+    [
+        ("<p style='color:#fff; background:url(a.png)'>{}", "<p style='background:url(a.png)'>{}"),
+        ("<p style='color:#fff; background:linear-gradient(red, blue)'>{}", "<p style='color:#fff; background:red'>{}"),
+        ("<p style='color:#fff; position:absolute'>{}", "<p style='position:absolute'>{}"),
+        ("<link rel=stylesheet href=a.css><p style='color:#fff'>{}", "<link rel=stylesheet href=a.css><p>{}"),
+        ("<p style='background:#000'>{}", "<p style='background:#000; color:#eee'>{}"),
+    ],
+)
+def test_text_over_something_unknown_is_read_with_a_warning(doubtful: str, certain: str) -> None:
+    for html, words in ((doubtful, ["secret", "4711"]), (certain, [])):
+        page = html_lines(html.format("secret 4711"))
+        assert (page, page.hidden, page.doubtful) == (["secret 4711"], [], words)
+
+
+@pytest.mark.parametrize("style", ["mask:linear-gradient(transparent, transparent)", "transform:rotateY(90deg)"])
 def test_text_hidden_in_other_ways_is_read(style: str) -> None:
     assert html_lines(f"<p style='{style}'>seen</p>") == ["seen"]
 

@@ -27,6 +27,11 @@ NAMES = " ".join(
 NAMES += ' xmlns:xlink="http://www.w3.org/1999/xlink"'
 STYLES = (
     '<style:style style:family="text" style:name="white"><style:text-properties fo:color="#ffffff"/></style:style>'
+    '<style:style style:family="text" style:name="pale"><style:text-properties fo:color="#cccccc"/></style:style>'
+    '<style:style style:family="text" style:name="light"><style:text-properties fo:color="#ffffff" '
+    'fo:background-color="#333333"/></style:style>'
+    '<style:style style:family="text" style:name="black"><style:text-properties fo:color="#000000" '
+    'fo:background-color="#000000"/></style:style>'
     '<style:style style:family="text" style:name="gone"><style:text-properties text:display="none"/></style:style>'
     '<style:style style:family="text" style:name="tiny"><style:text-properties fo:font-size="1pt"/></style:style>'
     '<style:style style:family="text" style:name="mm"><style:text-properties fo:font-size="0.3mm"/></style:style>'
@@ -115,13 +120,27 @@ def test_list_numbers_are_read_and_struck_out_text_gives_a_warning() -> None:
     assert part.struck == ["99", "EUR"]
 
 
-@pytest.mark.parametrize("style", ["gone", "tiny", "mm", "percent", "child"])
-def test_hidden_text_is_left_out_and_counted(style: str) -> None:
+@pytest.mark.parametrize(
+    ("style", "shown"),
+    [
+        ("gone", "pale"), ("tiny", "pale"), ("mm", "pale"), ("percent", "pale"), ("child", "pale"), ("white", "pale"),
+        ("white", "light"), ("black", "light"),
+    ],
+)  # fmt: skip
+def test_hidden_text_is_left_out_and_counted(style: str, shown: str) -> None:
     body = f"<text:p>Total: 1<text:span text:style-name='{style}'>secret 4711</text:span></text:p>"
     (part,) = opendocument_parts(opendocument("text", body), Limits())
     assert (list(part), part.hidden) == (["Total: 1"], ["secret", "4711"])
-    (part,) = opendocument_parts(opendocument("text", body.replace(style, "white")), Limits())
+    (part,) = opendocument_parts(opendocument("text", body.replace(style, shown)), Limits())
     assert (list(part), part.hidden) == (["Total: 1secret 4711"], [])
+
+
+@pytest.mark.parametrize(("style", "words"), [("white", ["secret", "4711"]), ("pale", [])])
+def test_white_text_in_a_shape_is_read_with_a_warning(style: str, words: list[str]) -> None:
+    text = f"<text:p><text:span text:style-name='{style}'>secret 4711</text:span></text:p>"
+    body = f"<text:p>Total<draw:frame><draw:text-box>{text}</draw:text-box></draw:frame></text:p>"
+    (part,) = opendocument_parts(opendocument("text", body), Limits())
+    assert (list(part), part.hidden, part.doubtful) == (["Total", "secret 4711"], [], words)
 
 
 def test_deleted_text_is_not_read() -> None:
