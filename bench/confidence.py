@@ -6,10 +6,10 @@
 FOLDER has `documents/X.pdf` (or another kind), `labels/X.json` (the right values), `schemas/X.json`, and
 `results/SYSTEM/X.json` with the recorded values as `data`. Needs no model, database or key: files are read by pagewords
 and values located as the service does. A label that is itself disputed is left out of all figures, and counted:
-`--disputed` is a JSON object from document to path (`rows[].name` for all rows) to the reason, by default
-bench/disputed_labels.json. With `--second`, each system is also judged after a second reading by that one. With
-`--missing-rows`, only the hints of rows that are in no item are counted: of the labels, which are complete, and of the
-labels without one of their rows.
+`--disputed` is a JSON object from document to path (`rows[].name` for all rows, `rows[]` for rows that the label lacks)
+to the reason, by default bench/disputed_labels.json. With `--second`, each system is also judged after a second reading
+by that one. With `--missing-rows`, only the hints of rows that are in no item are counted: of the labels, which are
+complete, and of the labels without one of their rows.
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ async def judged_values(
     return judged, milliseconds
 
 
+def is_disputed(one: JudgedValue, disputed: Mapping[str, str]) -> bool:
+    pattern = _INDEX.sub("[]", one.path)
+    return pattern in disputed or (one.kind == "extra_row" and pattern.rpartition(".")[0] in disputed)
+
+
 async def count_missing_rows(folder: Path) -> str:
     """Return how many complete lists have a line that looks like a missing row, and how many deleted rows are found."""
     chance, counts = random.Random(1), Counter[str]()
@@ -150,7 +155,7 @@ def main() -> None:
     judged, milliseconds = asyncio.run(judged_values(options.folder, systems, options.second))
     calibrations: dict[str, Calibration] = {}
     for system, values in judged.items():
-        kept = [one for one in values if _INDEX.sub("[]", one.path) not in disputed.get(one.document, {})]
+        kept = [one for one in values if not is_disputed(one, disputed.get(one.document, {}))]
         calibrations[system] = calibrate(kept, options.safe)
         print(f"{system} ({len(values) - len(kept)} disputed values left out)")
         for name, figure in describe(calibrations[system]).items():

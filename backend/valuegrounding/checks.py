@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice, pairwise
 from operator import attrgetter, itemgetter
+from statistics import median
 from typing import Final
 
 from pydantic import JsonValue
@@ -46,6 +47,7 @@ _MAX_ROWS_OF_LINE: Final = 40
 _MAX_SUMMANDS: Final = 40  # numbers of the document
 _CONTAINER: Final = Finding("found", None)
 _LONG: Final = 64  # characters
+_MANY_LINES: Final = 3
 _LABEL: Final = 3  # characters of a word that can be a field's name
 _STEM: Final = 6
 _AS_TEXT: Final = ("exact", "normalised", "fuzzy")  # numbers and dates are read as whole expressions
@@ -87,6 +89,7 @@ def check(
         *((paths.name(path), doubt) for path, doubt in of_lists.doubts),
         *_scales(pages, values),
         *_rows(values),
+        *_shifted_columns(index, pages, values),
         *_columns(values),
         *_spans(index, pages, values),
         *_of_doubted_items(values, doubted),
@@ -360,13 +363,15 @@ class _Rows:
 
 
 def _columns(values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
-    """A value that has neither edge nor middle in common with the same field of the other rows."""
+    """A value that has neither edge nor middle in common with the same field of the other rows. One other row is enough
+    for a number that is printed as that of another field of its row."""
+    cells = Counter((one.row, tuple(one.words)) for one in values if one.row and number_of(one.value) is not None)
     columns: defaultdict[tuple[Path, int], list[FoundValue]] = defaultdict(list)
     for one in values:
         if one.row:
             columns[tuple("*" if isinstance(step, int) else step for step in one.path), one.page].append(one)
     for some in columns.values():
-        if len(some) < _MIN_ROWS:
+        if len(some) < 2:
             continue
         edges = [(min(box[0] for box in one.boxes), max(box[2] for box in one.boxes)) for one in some]
         lefts, rights, middles = (
@@ -374,8 +379,38 @@ def _columns(values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
         )
         for one, (left, right) in zip(some, edges, strict=True):
             same = max(_near(lefts, left), _near(rights, right), _near(middles, (left + right) / 2)) - 1
-            if same < 0.25 * (len(some) - 1):
+            is_taken = number_of(one.value) is not None and cells[one.row, tuple(one.words)] > 1
+            if same < 0.25 * (len(some) - 1) and (is_taken or len(some) >= _MIN_ROWS):
                 yield one.name, "other_column"
+
+
+def _shifted_columns(
+    index: WordIndex, pages: Mapping[int, _Page], values: Sequence[FoundValue]
+) -> Iterator[tuple[str, Doubt]]:
+    """The numbers of a column of which two rows or more have another one on their own line, and one of those is in no
+    field: it was passed over, and the numbers after it may be of other rows."""
+    owned = {at for one in values for at in one.words}
+    members: defaultdict[Path, list[FoundValue]] = defaultdict(list)
+    columns: defaultdict[tuple[Path, Path, int], list[FoundValue]] = defaultdict(list)
+    for one in values:
+        if one.row:
+            members[one.row].append(one)
+            if number_of(one.value) is not None and len(one.boxes) == 1:
+                columns[one.row[:-1], one.path[len(one.row) :], one.page].append(one)
+    lines = {row: main_line(some) for row, some in members.items()}
+    for some in columns.values():
+        left, right = median(one.boxes[0][0] for one in some), median(one.boxes[0][2] for one in some)
+        others: list[int] = []
+        for one in some if len(some) >= _MIN_ROWS else ():
+            line, height = lines[one.row], one.line_height
+            if line is None or line[0] != one.page or abs(line[1] - one.middle) <= 0.5 * height:
+                continue
+            for at in pages[one.page].between(line[1] - 0.35 * height, line[1] + 0.35 * height):
+                word = index.words[at]
+                if min(word[3], right) > max(word[1], left) and any(map(str.isdigit, str(word[0]))):
+                    others.append(at)
+        if len(others) >= 2 and not owned.issuperset(others):
+            yield from ((one.name, "other_row") for one in some)
 
 
 def _near(ordered: Sequence[float], at: float) -> int:
@@ -392,18 +427,24 @@ def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[FoundV
         location = one.finding.location
         if not isinstance(one.value, str) or not one.words or location is None or location.match not in _AS_TEXT:
             continue
-        if len(one.value) > _LONG:
+        if len(one.value) > _LONG or len(one.boxes) >= _MANY_LINES:
             yield one.name, "long_text"
         page = pages[one.page]
         words = [index.words[at] for at in one.words]
         is_text = sum(map(str.isalpha, one.value)) >= 3
-        if is_text and any(on_same_line(a, b) and not are_adjacent(a, b, 1.75) for a, b in pairwise(words)):
+        is_in_two = any(on_same_line(a, b) and not are_adjacent(a, b, 1.75) for a, b in pairwise(words))
+        if is_text and (is_in_two or _has_label(words)):
             yield one.name, "two_cells"
         names = [fold_alphanumeric(step) for step in one.path if isinstance(step, str)]
         if any(_goes_on(index, page, owners, word, names) for word in words) or (
-            is_text and _wraps(index, page, owners, one)
+            is_text and (_wraps(index, page, owners, one) or _begins_above(index, page, owners, one))
         ):
             yield one.name, "goes_on"
+
+
+def _has_label(words: Sequence[Word]) -> bool:
+    """Whether a text has a label with a colon after its first line, and so another text."""
+    return any(word[0][-1:] == ":" and not on_same_line(words[0], word) for word in words[:-1])
 
 
 def _goes_on(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], word: Word, names: Sequence[str]) -> bool:
@@ -433,3 +474,18 @@ def _wraps(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: F
         and min(index.words[at][3], right) > max(index.words[at][1], left)
     ]
     return bool(below) and not any(owners.get(at) for at in below) and index.words[min(below)][0][:1].islower()
+
+
+def _begins_above(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], one: FoundValue) -> bool:
+    """Whether a value starts in lower case, and the line above, within its width, is in no field."""
+    left, high, right, _ = one.boxes[0]
+    height = one.line_height
+    above = [
+        at
+        for at in page.between(high - 1.6 * height, high)
+        if at not in one.words
+        and 0 <= high - index.words[at][4] + 0.35 * height <= 0.95 * height
+        and min(index.words[at][3], right) > max(index.words[at][1], left)
+    ]
+    is_part = index.words[min(one.words)][0][:1].islower()
+    return is_part and any(index.alphanumeric[at] for at in above) and not any(owners.get(at) for at in above)
