@@ -145,6 +145,9 @@ class ExtractionCase:
         """Run a statement as the database owner and return its rows."""
         return sql(self.owner_url, query, *parameters)
 
+    def add_member(self, role: str) -> UUID:
+        return add_member(self.owner_url, self.scope.org_id, role)
+
     def extraction(self) -> dict[str, Any]:
         return self.sql("select * from public.extractions where id = %s", self.extraction_id)[0]
 
@@ -203,6 +206,14 @@ def sql(url: str, query: str, *parameters: Any) -> list[dict[str, Any]]:
         _connections[url] = conn
     cursor = conn.execute(query, parameters or None)
     return cursor.fetchall() if cursor.description else []
+
+
+def add_member(url: str, org_id: UUID, role: str = "member") -> UUID:
+    """Add a new user to an organisation. Return the user's id."""
+    user = uuid4()
+    sql(url, "insert into auth.users (id) values (%s)", user)
+    sql(url, "insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)", org_id, user, role)
+    return user
 
 
 def close_connection() -> None:

@@ -37,12 +37,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
-import hypothesis
 import psycopg
 import structlog
 from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
+from drawn_plans import draw_plans
 from extraction_case import INVOICE, ExtractionCase, document_with_pages
 from fieldmark.agents.extraction.agent import EXTRACTION
 from fieldmark.agents.registry import agent_rows
@@ -514,7 +514,7 @@ async def make_calls(
     """Make `calls` calls, by these plans or by generated ones, and return the faults found."""
     report = Report()
     until = time.monotonic() + deadline
-    generated = _generate_plans(seed, -(-calls // OPERATIONS_PER_EXTRACTION)) if plans is None else plans
+    generated = draw_plans(PLANS, -(-calls // OPERATIONS_PER_EXTRACTION), seed) if plans is None else plans
     async with (
         AsyncExitStack() as stack,
         CrashingDatabase(app_url, size=4) as database,
@@ -537,28 +537,6 @@ async def make_calls(
                     extraction_case.record_exception(traceback.format_exc())
                     break
     return report
-
-
-def _generate_plans(seed: int, number: int) -> Any:
-    plans: list[Any] = []
-    for part in range(-(-number // 100)):
-
-        @hypothesis.seed(seed * 1_000_003 + part)
-        @hypothesis.settings(
-            max_examples=min(100, number - 100 * part),
-            database=None,
-            derandomize=False,
-            deadline=None,
-            phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        @hypothesis.given(PLANS)
-        def generate(plan: Any) -> None:
-            plans.append(plan)
-
-        generate()
-        yield from plans
-        plans.clear()
 
 
 def main() -> None:

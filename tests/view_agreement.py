@@ -17,7 +17,7 @@ import logging
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +25,12 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
-import hypothesis
 import psycopg
 import structlog
 from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
+from drawn_plans import draw_plans
 from extraction_case import ExtractionCase, case_for_document
 from fieldmark.agents.registry import agent_rows
 from fieldmark.api.app import create_app
@@ -172,27 +172,6 @@ PLANS = st.builds(
     _FIRST_OF_STACK,
     st.lists(_STEPS, min_size=3, max_size=12),
 )
-
-
-def draw_plans(number: int, seed: int) -> Iterator[Any]:
-    for part in range((number + 99) // 100):
-        plans: list[Any] = []
-
-        @hypothesis.seed(seed * 1_000_003 + part)
-        @hypothesis.settings(
-            max_examples=min(100, number - 100 * part),
-            database=None,
-            derandomize=False,
-            deadline=None,
-            phases=[hypothesis.Phase.generate],
-            suppress_health_check=list(hypothesis.HealthCheck),
-        )
-        @hypothesis.given(PLANS)
-        def generate(plan: Any) -> None:
-            plans.append(plan)  # noqa: B023  called before the next round
-
-        generate()
-        yield from plans
 
 
 # Views ---------------------------------------------------------------------------------------------------------------
@@ -597,7 +576,7 @@ async def compare_views(
     agreement = Agreement(http, runtime, scope, owner_url)
     await agreement.prepare()
     end = time.monotonic() + seconds
-    for plan in draw_plans(count, seed):
+    for plan in draw_plans(PLANS, count, seed):
         await agreement.add_document(plan)
         if time.monotonic() > end:
             break

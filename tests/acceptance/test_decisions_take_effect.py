@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -72,14 +73,9 @@ async def test_three_approvals_are_kept_with_any_cli_bookmark(serve, clone):
         assert len(end_events) == len(set(end_events)) == 3 and result["usage"]["turns"] == 4
 
 
-@pytest.mark.parametrize(
-    ("proposed", "new_fields"),
-    [
-        (call("remove_field", {"path": "items[0]"}), {"items": [{"name": "B", "price": 2}]}),
-        (update("total", 9), {"total": 4}),
-    ],
-)
-async def test_changed_target_is_not_written_and_shown_again(serve, clone, proposed, new_fields):
+@asynccontextmanager
+async def proposed_on_items(serve, clone, proposed):
+    """Yield a server, the extraction, which has `ITEMS`, and the run that waits for a decision on a call."""
     extraction = {}
 
     async def first(body):
@@ -89,8 +85,18 @@ async def test_changed_target_is_not_written_and_shown_again(serve, clone, propo
     async with serve(Script([first, [text("Done.")]])) as server:
         ids = await new_extraction(server, clone)
         extraction |= {"extraction": {"id": ids["extraction_id"]}}
-        body = {**ids, "approval": "ask"}
-        result = await server.extract(**body)
+        yield server, extraction, await server.extract(**ids, approval="ask")
+
+
+@pytest.mark.parametrize(
+    ("proposed", "new_fields"),
+    [
+        (call("remove_field", {"path": "items[0]"}), {"items": [{"name": "B", "price": 2}]}),
+        (update("total", 9), {"total": 4}),
+    ],
+)
+async def test_changed_target_is_not_written_and_shown_again(serve, clone, proposed, new_fields):
+    async with proposed_on_items(serve, clone, proposed) as (server, extraction, result):
         before = {**ITEMS, **new_fields}
         set_fields(clone, extraction, new_fields)
         refused = await server.decide(result)
@@ -117,17 +123,7 @@ async def test_changed_target_is_not_written_and_shown_again(serve, clone, propo
 async def test_edited_path_is_accepted_while_the_target_is_unchanged(
     serve, clone, proposed, edited_arguments, new_fields, code
 ):
-    extraction = {}
-
-    async def first(body):
-        set_fields(clone, extraction, ITEMS)
-        return [proposed]
-
-    async with serve(Script([first, [text("Done.")]])) as server:
-        ids = await new_extraction(server, clone)
-        extraction |= {"extraction": {"id": ids["extraction_id"]}}
-        body = {**ids, "approval": "ask"}
-        result = await server.extract(**body)
+    async with proposed_on_items(serve, clone, proposed) as (server, extraction, result):
         if new_fields:
             set_fields(clone, extraction, new_fields)
         changed = {**result["waits_for"]["input"], **edited_arguments}

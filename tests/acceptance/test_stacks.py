@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from extraction_case import sql, until
+from extraction_case import add_member, sql, until
 from fieldmark.agents.registry import answer_offline
 
 pytestmark = pytest.mark.anyio
@@ -169,10 +168,7 @@ async def test_rows_wait_for_a_second_person_who_finds_them_by_their_stack(serve
         ]
         for number in (1, 2):
             await upload(server, stack_id, f"{number}.txt", invoice(number))
-        colleague = uuid4()
-        sql(clone.owner_url, "insert into auth.users (id) values (%s)", colleague)
-        member = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')"
-        sql(clone.owner_url, member, server.scope.org_id, colleague)
+        colleague = add_member(clone.owner_url, server.scope.org_id)
         changed = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert changed.status_code == 200, changed.text
         result = (await server.http.post("/api/agent/stack", json={"stack_id": stack_id})).json()

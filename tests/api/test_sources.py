@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import psycopg
 import pytest
 from answers import assert_problem
 from members import create_org, new_member
 
-from extraction_case import sql, until
+from extraction_case import add_member, sql, until
 from fieldmark.domain.statuses import SourceKind
 from fieldmark.services.sources import buckets
 from fieldmark.services.sources.intake import Intake
@@ -489,10 +489,8 @@ async def test_a_paused_source_is_left_alone_and_a_person_who_left_adds_nothing(
         assert await lease(server) == []
         await server.http.patch(at, json={"is_paused": False})
         (due,) = await lease(server)
-        org, user, other = server.scope.org_id, server.scope.user_id, uuid4()
-        sql(clone.owner_url, "insert into auth.users (id) values (%s)", other)
-        sql(clone.owner_url, "insert into memberships (org_id, user_id, role) values (%s, %s, 'owner')", org, other)
-        sql(clone.owner_url, "update memberships set role = 'viewer' where user_id = %s", user)
+        add_member(clone.owner_url, server.scope.org_id, "owner")
+        sql(clone.owner_url, "update memberships set role = 'viewer' where user_id = %s", server.scope.user_id)
         sql(clone.owner_url, "update sources set due_at = now()")
         (due,) = await lease(server)
         assert not due.is_owner_there and due.kind is SourceKind.BUCKET

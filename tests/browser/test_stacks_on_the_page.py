@@ -3,12 +3,10 @@ second person approves."""
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import pytest
 
 from browser.window import label, playwright
-from extraction_case import sql, until
+from extraction_case import add_member, sql, until
 from fieldmark.agents.registry import answer_offline
 from valuegrounding.measures import UNITS
 
@@ -153,10 +151,7 @@ async def test_stack_is_created_filled_and_changed(serve, browsing, clone):
         await page.keyboard.press("Escape")
 
         # A colleague starts the next run. If a second person must approve, the rows wait, and are approved together.
-        colleague = uuid4()
-        sql(clone.owner_url, "insert into auth.users (id) values (%s)", colleague)
-        member = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'member')"
-        sql(clone.owner_url, member, server.scope.org_id, colleague)
+        colleague = add_member(clone.owner_url, server.scope.org_id)
         changed = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert changed.status_code == 200, changed.text
         async with server.client(colleague) as other:

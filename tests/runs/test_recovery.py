@@ -91,10 +91,8 @@ async def test_deleting_the_subject_ends_the_run(case, table):
     ids=["user deleted", "user made a viewer"],
 )
 async def test_run_ends_if_its_user_loses_write_access(case, query):
-    other, next_run = uuid4(), await case.queue_run(background=True)
-    case.sql("insert into auth.users (id) values (%s)", other)
-    add_owner = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
-    case.sql(add_owner, case.scope.org_id, other)
+    case.add_member("owner")
+    next_run = await case.queue_run(background=True)
     finished = await (await case.another_extraction()).execute_run(interrupted_script(case, query, case.scope.user_id))
     fields = "select extracted_fields as fields from public.extractions where extracted_fields <> '{}'"
     assert case.sql(fields) == [{"fields": {"first": 1}}]

@@ -22,11 +22,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def files(memory_path) -> Path:
-    return memory_path / "files"
-
-
-@pytest.fixture
 def service(database, files) -> DocumentService:
     return DocumentService(database, LocalFiles(files), Limits(max_bytes=1_000_000))
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from connection_pair import Pair
+from edited_extraction import EditedExtraction
 from psycopg import sql
 from role_connections import Roles, Sample, connect_as_roles, insert_sample_rows
 
@@ -40,6 +41,15 @@ def roles(postgres: EmbeddedServer, migrated: str) -> Iterator[Roles]:
 @pytest.fixture(scope="session")
 def sample(roles: Roles) -> Sample:
     return insert_sample_rows(roles.owner)
+
+
+@pytest.fixture
+def edited(request: pytest.FixtureRequest, roles: Roles, sample: Sample) -> Iterator[EditedExtraction]:
+    """An extraction with the module's FIELDS, which an agent wrote, edited by a member."""
+    with roles.as_service(sample.member, sample.org) as connection:
+        edited = EditedExtraction(connection, sample)
+        edited.agent().save(request.module.FIELDS)
+        yield edited.member()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,14 +12,6 @@ from psycopg.types.json import Jsonb
 from role_connections import Roles, Sample
 
 FIELDS = {"vendor": "Acme", "total": 5, "tax": None, "items": [{"price": 1}, {"price": 2}]}
-
-
-@pytest.fixture
-def edited(roles: Roles, sample: Sample) -> Iterator[EditedExtraction]:
-    with roles.as_service(sample.member, sample.org) as connection:
-        edited = EditedExtraction(connection, sample)
-        edited.agent().save(FIELDS)
-        yield edited.member()
 
 
 def _outcomes(edited: EditedExtraction) -> dict[str, str]:

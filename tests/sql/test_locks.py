@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -22,14 +21,6 @@ FIELDS = {
     "total": 5,
 }
 VENDOR, ITEMS = {"name": "Acme", "vat": "DE1"}, FIELDS["items"]
-
-
-@pytest.fixture
-def edited(roles: Roles, sample: Sample) -> Iterator[EditedExtraction]:
-    with roles.as_service(sample.member, sample.org) as connection:
-        edited = EditedExtraction(connection, sample)
-        edited.agent().save(FIELDS)
-        yield edited.member()
 
 
 # Reviewed by ---------------------------------------------------------------------------------------------------------

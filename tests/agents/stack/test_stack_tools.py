@@ -464,10 +464,7 @@ async def test_rows_saved_by_the_agent_are_covered_by_approved_columns_unless_ot
     case.sql(approve, run.context.run_id, "define_columns")
     change = "update public.organisations set approvers = %s, second_person = %s where id = %s"
     case.sql(change, approvers, second_person, case.scope.org_id)
-    other_owner = uuid4()
-    case.sql("insert into auth.users (id) values (%s)", other_owner)
-    add = "insert into public.memberships (org_id, user_id, role) values (%s, %s, 'owner')"
-    case.sql(add, case.scope.org_id, other_owner)
+    case.add_member("owner")
     case.sql("update public.memberships set role = %s where user_id = %s", role, case.scope.user_id)
     assert await is_covered() == (is_sample, False)
 

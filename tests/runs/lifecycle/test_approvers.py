@@ -20,11 +20,7 @@ TOTAL = {"path": "total", "value": 10, "confidence": 0.9}
 
 
 def add_member(case, role: str) -> Scope:
-    user = uuid4()
-    case.sql("insert into auth.users (id) values (%s)", user)
-    query = "insert into public.memberships (org_id, user_id, role) values (%s, %s, %s)"
-    case.sql(query, case.scope.org_id, user, role)
-    return Scope(user, case.scope.org_id)
+    return Scope(case.add_member(role), case.scope.org_id)
 
 
 def add_key(case, member: Scope) -> Scope:
