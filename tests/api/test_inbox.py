@@ -161,8 +161,14 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
             "currency",
             [("CAD", "printed"), ("USD", "symbol"), ("AUD", "symbol")],
         ),
+        (
+            "Invoice number 60318\nOrder 44712\n",
+            {"invoice_number": "60318", "order_number": None},
+            "order_number",
+            [("44712", "label"), ("60318", "label")],
+        ),
     ],
-    ids=["number", "date", "not printed", "currency"],
+    ids=["number", "date", "not printed", "currency", "of another field"],
 )
 async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
     script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])

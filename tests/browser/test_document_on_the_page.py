@@ -14,7 +14,7 @@ from browser.scripts import (
     proposed_list,
     reads_lines_in_another_order,
 )
-from browser.window import label, playwright
+from browser.window import delayed_response, label, playwright
 from extraction_case import sql, until
 from fieldmark.stores import extractions
 
@@ -204,7 +204,7 @@ async def test_document_with_missing_fields_can_be_marked_reviewed(serve, browsi
         # In the inbox: one field is typed, the other is not in the document; it can still be marked reviewed.
         await areas.get_by_role("link", name="Inbox 2").click()
         await page.get_by_role("list", name=label("areas.inbox")).get_by_role("button", name="Vendor").click()
-        await question(page, "Vendor").wait_for()
+        await question(page, "Vendor").get_by_role("button").first.wait_for()
         await page.keyboard.press("t")
         await page.keyboard.type("Acme")
         await page.keyboard.press("Enter")
@@ -227,6 +227,19 @@ async def box_position(page, path: str) -> float:
     box = page.locator(f'rect[class*=chosen][data-path="{path}"]')
     await box.wait_for(state="attached")
     return float(await box.get_attribute("y"))
+
+
+async def test_boxes_are_drawn_with_the_image_of_the_page(serve, browsing):
+    async with serve(extraction_script(**FIELDS)) as server, browsing(server) as window:
+        page = window.page
+        document, _ = await new_extraction(server, TEXT)
+        box = page.locator('rect[data-path="number"]')
+        async with delayed_response(page, f"**/api/documents/{document}/pages/1.png"):
+            await window.open(f"/documents/{document}")
+            await page.locator("[data-page='1'] span", has_text="Net:").wait_for()
+            await window.field_row("number").wait_for()
+            await playwright.expect(box).to_have_count(0)
+        await box.wait_for(state="attached")
 
 
 async def test_drawn_box_fills_the_field(serve, browsing, clone):

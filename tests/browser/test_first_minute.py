@@ -60,8 +60,10 @@ async def shown_box(rect: Any) -> tuple[int, list[float]]:
     return int(number), box
 
 
-def is_near(box: list[float], other: list[float]) -> bool:
-    return all(abs(a - b) < 0.005 for a, b in zip(box, other, strict=True))
+def surrounds(box: list[float], word: list[float]) -> bool:
+    """Whether a box is drawn close around a word, not over its letters."""
+    gaps = (word[0] - box[0], word[1] - box[1], box[2] - word[2], box[3] - word[3])
+    return all(0 < gap < 0.01 for gap in gaps)
 
 
 async def test_from_the_link_to_the_export(serve, browsing):
@@ -90,7 +92,7 @@ async def test_from_the_link_to_the_export(serve, browsing):
         for path in list(found)[:6]:
             await window.field_row(path).click()
             number, box = await shown_box(page.locator(f'rect[class*=chosen][data-path="{path}"]').first)
-            assert number == found[path]["page"] and is_near(box, found[path]["boxes"][0]), path
+            assert number == found[path]["page"] and surrounds(box, found[path]["boxes"][0]), path
             await playwright.expect(page.locator("rect[class*=chosen]")).to_have_count(len(found[path]["boxes"]))
 
         # Clicking a box selects its field.

@@ -185,11 +185,12 @@ def _printed(index: DocumentIndex, row: ExtractionRow, path: Path, other: JsonVa
 def _unmapped_answers(
     index: DocumentIndex, row: ExtractionRow, name: str, kind: ColumnType
 ) -> Iterator[CandidateAnswer]:
-    """Yield printed values of a field's type, first those after a text like its name."""
+    """Yield printed values of a field's type: those after a text like its name first, those of other fields last."""
     taken = {repr(one) for _, one in leaves(dict(row.extracted_fields))}
+    held = {_place(as_object(proof)) for other, proof in row.evidence.items() if other != name}
     sums = dict(_sums(row.extracted_fields)) if kind == "number" else {}
     words = _words_of(name)
-    ranked: list[tuple[float, float, CandidateAnswer]] = []
+    ranked: list[tuple[bool, float, float, CandidateAnswer]] = []
     for one in index.unmapped([]).items:
         if one.kind != ("date" if kind == "date" else "number"):
             continue
@@ -204,8 +205,9 @@ def _unmapped_answers(
                 continue
             code: AnswerCode = order or ("sum" if column else "label" if score else "near")
             data = {"label": one.before[-80:], "quote": one.text, **({"of": column} if column else {})}
-            ranked.append((score, amount, CandidateAnswer(answer, code, data, one.page, one.boxes)))
-    ranked.sort(key=lambda one: one[:2], reverse=True)
+            is_free = (one.page, one.boxes) not in held
+            ranked.append((is_free, score, amount, CandidateAnswer(answer, code, data, one.page, one.boxes)))
+    ranked.sort(key=lambda one: one[:3], reverse=True)
     yield from (answer for *_, answer in ranked[:_MAX_PRINTED])
 
 

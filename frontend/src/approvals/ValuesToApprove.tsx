@@ -7,7 +7,7 @@ import type { Box } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { Input } from '../components/ui/Input';
-import { Loading } from '../components/ui/Loading';
+import { LoadingRows } from '../components/ui/Loading';
 import { editedText, parseEdited } from '../fields/fieldValue';
 import { valueAt } from '../fields/paths';
 import { Crop } from '../viewer/Crop';
@@ -68,7 +68,7 @@ export function ValuesToApprove({ runId, call, onDecided, chosen, onChoose, chil
     <section className="flex min-h-0 flex-1 flex-col" aria-label={t('approvals.card')}>
       <div className="min-h-0 flex-1 overflow-y-auto" tabIndex={0} role="group" aria-label={t('approvals.values')}>
         {children}
-        {isLoading && <Loading />}
+        {isLoading && <LoadingRows height={48} lines={Math.min(values.length, 12)} />}
         <ul>
           {(isLoading ? [] : values).map((one, index) => {
             const isEditable = one.removed !== true && inputPathOf(call.input, one.path) !== null && !isOff;

@@ -33,7 +33,7 @@ import { useDecisions } from '../fields/useDecisions';
 import { violationText } from '../fields/violationText';
 import { MarkReviewed } from './MarkReviewed';
 import { NotReady } from './NotReady';
-import { PageAndPanel } from './PageAndPanel';
+import { PageAndPanel, PageAndPanelToCome } from './PageAndPanel';
 import { questionPlace, useAnswers, withAnswers } from '../question/answers';
 import { ResultName, ResultSelect } from './ResultSelect';
 import { Suggestion } from './Suggestion';
@@ -119,7 +119,7 @@ function OneDocument({ documentId }: { documentId: string }) {
   const isQuestion = questions.some((one) => one.path === chosen);
   const open = isQuestion ? chosen : ((questions.find((one) => one.path === lastOpen) ?? questions[0])?.path ?? null);
   const question = questions.find((one) => one.path === open);
-  const { answers } = useAnswers(extraction, question);
+  const { answers, isLoading: isAnswering } = useAnswers(extraction, question);
 
   const [other, setOther] = useState<{ path: string; page: number; box: Box } | null>(null);
   const show = useCallback((page: number, box: Box) => setPlace(({ at }) => ({ page, box, at: at + 1 })), []);
@@ -197,7 +197,7 @@ function OneDocument({ documentId }: { documentId: string }) {
       </EmptyState>
     );
   if (document.isError) return <ErrorNotice error={document.error} onRetry={() => void document.refetch()} />;
-  if (document.data === undefined) return <Loading />;
+  if (document.data === undefined) return <PageAndPanelToCome />;
   const { filename, status, warnings, stage } = document.data;
   const isCurrent = extraction?.id === document.data.shown_extraction_id;
   const isRunShown = run.runId !== null && (run.running || ['approval', 'failed'].includes(run.state.phase));
@@ -268,6 +268,7 @@ function OneDocument({ documentId }: { documentId: string }) {
                 rows={rows}
                 questions={questions}
                 answers={answers}
+                isAnswering={isAnswering}
                 open={open}
                 chosen={chosen}
                 changed={run.changed}

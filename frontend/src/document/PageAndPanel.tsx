@@ -5,6 +5,8 @@ import type { ReactNode } from 'react';
 import type { Mark } from '../fields/fieldTree';
 import { PageViewer, type ScrollTarget } from '../viewer/PageViewer';
 import { cn } from '../components/ui/cn';
+import { Loading } from '../components/ui/Loading';
+import { Skeleton } from '../components/ui/Skeleton';
 import { documentQuery } from '../documents/documentQueries';
 
 interface Props {
@@ -25,6 +27,7 @@ export function PageAndPanel(props: Props) {
   const { documentId, marks = NO_MARKS, chosen = null, place = { page: 1, at: 0 }, onChoose, isWide, children } = props;
   const document = useQuery({ ...documentQuery(documentId ?? ''), enabled: !!documentId });
   const pages = document.data?.page_count ?? 0;
+  const isLoading = documentId === '' || document.isLoading;
   return (
     <div className="flex min-h-0 flex-1 flex-col sm:max-lg:landscape:flex-row xl:flex-row">
       {documentId !== null && (
@@ -41,6 +44,7 @@ export function PageAndPanel(props: Props) {
               hasExcerpts={isWide ?? false}
             />
           )}
+          {isLoading && <div className="mx-auto mt-3 w-[calc(100%-1.5rem)] max-w-180 bg-white/60" />}
         </div>
       )}
       <div
@@ -56,6 +60,20 @@ export function PageAndPanel(props: Props) {
         )}>
         {children}
       </div>
+    </div>
+  );
+}
+
+/** The same while it is not known what it will show. */
+export function PageAndPanelToCome() {
+  return (
+    <div className="flex h-full min-h-0 flex-1 flex-col bg-background">
+      <div className="flex h-12 shrink-0 items-center border-b border-border px-4">
+        <Skeleton className="w-48" />
+      </div>
+      <PageAndPanel documentId="">
+        <Loading />
+      </PageAndPanel>
     </div>
   );
 }

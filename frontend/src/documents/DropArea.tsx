@@ -1,10 +1,14 @@
-/** Where there are no documents yet: files can be dropped anywhere on the page, which this says, or chosen. */
+/** Where there are no documents yet: files can be dropped anywhere on the page, which this says, or chosen. On phones and
+ * tablets nothing can be dropped, so there it is one large button. */
 
-import { Upload } from 'lucide-react';
+import { Plus, Upload } from 'lucide-react';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { t } from '../shared/i18n';
 import { chooseFiles } from './DropTarget';
+
+const MOUSE = 'max-sm:hidden pointer-coarse:hidden';
+const TOUCH = 'sm:pointer-fine:hidden';
 
 export function DropArea({ className }: { className?: string }) {
   return (
@@ -17,11 +21,14 @@ export function DropArea({ className }: { className?: string }) {
         <Upload size={22} strokeWidth={1.75} aria-hidden="true" />
       </span>
       <div className="grid max-w-md gap-1">
-        <h3 className="text-lg font-semibold">{t('documents.dropHere')}</h3>
+        <h3 className={cn('text-lg font-semibold', MOUSE)}>{t('documents.dropHere')}</h3>
         <p className="text-muted-foreground">{t('documents.dropHint')}</p>
       </div>
-      <Button kind="main" keys="U" onClick={chooseFiles}>
+      <Button kind="main" keys="U" onClick={chooseFiles} className={MOUSE}>
         {t('documents.chooseFiles')}
+      </Button>
+      <Button kind="main" size="lg" icon={Plus} onClick={chooseFiles} className={cn('w-full max-w-80', TOUCH)}>
+        {t('stacks.addDocuments')}
       </Button>
     </div>
   );

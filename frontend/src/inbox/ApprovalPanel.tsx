@@ -7,10 +7,10 @@ import type { Box, Run } from '../api/types';
 import { ApprovalCard } from '../approvals/ApprovalCard';
 import { waitingRunQuery } from '../run/approvalQueries';
 import type { PendingCall } from '../approvals/pendingCall';
-import { marksOfValues, useProposedValues, writesValues } from '../approvals/proposedValues';
+import { isFieldTool, marksOfValues, useProposedValues, writesValues } from '../approvals/proposedValues';
 import { ValuesToApprove } from '../approvals/ValuesToApprove';
 import { Avatar } from '../session/Avatar';
-import { Loading } from '../components/ui/Loading';
+import { LoadingRows } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { usePersonName } from '../session/people';
 import { formatAge } from '../shared/format';
@@ -30,7 +30,8 @@ export function ApprovalPanel({ item, onDecided }: Props) {
   if (run.data === undefined || call == null)
     return (
       <PageAndPanel documentId={item.document_id} isWide>
-        <Loading />
+        <Who item={item} />
+        <LoadingRows height={48} lines={Math.min(item.changes ?? 1, 12)} />
       </PageAndPanel>
     );
   return writesValues(call) ? (
@@ -38,7 +39,7 @@ export function ApprovalPanel({ item, onDecided }: Props) {
   ) : (
     <PageAndPanel documentId={item.document_id} isWide>
       <div className="min-h-0 flex-1 overflow-y-auto">
-        <Who item={item} run={run.data} />
+        <Who item={item} refusal={run.data.decision_refusal} />
         <ApprovalCard runId={run.data.id} call={call} onDecided={onDecided} />
       </div>
     </PageAndPanel>
@@ -64,29 +65,34 @@ function Values({ item, run, call, onDecided }: Props & { run: Run; call: Pendin
       place={{ page: placed?.evidence?.page ?? 1, box, at }}
       onChoose={choose}>
       <ValuesToApprove runId={run.id} call={call} onDecided={onDecided} chosen={chosen?.path} onChoose={choose}>
-        <Who item={item} run={run} count={values.length} />
+        <Who item={item} refusal={run.decision_refusal} />
       </ValuesToApprove>
     </PageAndPanel>
   );
 }
 
+interface WhoProps {
+  item: InboxItem;
+  refusal?: Run['decision_refusal'];
+}
+
 /** Who started the run, and whether this person may decide. */
-function Who({ item, run, count }: { item: InboxItem; run: Run; count?: number }) {
+function Who({ item, refusal }: WhoProps) {
   const personName = usePersonName(true);
-  const { created_by: by } = item;
+  const { created_by: by, changes } = item;
   const person = by === null ? '' : personName(by);
   return (
-    <div className="flex items-center gap-3 border-b border-border px-4 py-3">
+    <div className="flex min-h-15 items-center gap-3 border-b border-border px-4">
       {by !== null && <Avatar id={by} size={28} />}
       <div className="min-w-0">
         <p>
           <span className="inline-block font-medium first-letter:uppercase">{person}</span>{' '}
-          {count === undefined ? t('inbox.asks') : t('inbox.asksToWrite', { count })}{' '}
-          <span className="text-muted-foreground">{formatAge(run.created_at)}</span>
+          {isFieldTool(item.tool) && changes !== null ? t('inbox.asksToWrite', { count: changes }) : t('inbox.asks')}{' '}
+          <span className="text-muted-foreground">{formatAge(item.created_at)}</span>
         </p>
-        {run.decision_refusal !== null && run.decision_refusal !== undefined && (
+        {refusal != null && (
           <p className="flex items-center gap-1 text-xs text-muted-foreground">
-            <Lock size={12} aria-hidden="true" /> {t(`approvals.refusals.${run.decision_refusal}`)}
+            <Lock size={12} aria-hidden="true" /> {t(`approvals.refusals.${refusal}`)}
           </p>
         )}
       </div>

@@ -7,12 +7,11 @@ import { useCallback, useMemo, useRef, useState } from 'react';
 import { Button, buttonClass } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
-import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
 import { extractionQuery } from '../fields/extractionQueries';
 import { useMarkReviewed } from '../document/MarkReviewed';
-import { PageAndPanel } from '../document/PageAndPanel';
+import { PageAndPanelToCome } from '../document/PageAndPanel';
 import { useDecisions } from '../fields/useDecisions';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
@@ -20,7 +19,7 @@ import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { ApprovalPanel } from './ApprovalPanel';
 import { DocumentPanel } from './DocumentPanel';
 import { InboxList } from './InboxList';
-import { type InboxItem, inboxQuery, isAnswered, itemKey, total, valueKey } from './inboxQueries';
+import { countAnswer, type InboxItem, inboxQuery, isAnswered, itemKey, runKey, total, valueKey } from './inboxQueries';
 import type { InboxView } from './inboxView';
 import { QuestionPanel } from './QuestionPanel';
 import { refresh as refreshQueries } from '../api/queryKeys';
@@ -37,9 +36,9 @@ export function InboxPage() {
   const inbox = useInfiniteQuery(inboxQuery(view));
   // Answered items leave at once. Those that the service still asks about come back once it has saved the answer.
   const [answered, setAnswered] = useState<ReadonlySet<string>>(new Set());
-  const [chosen, setChosen] = useState<string | null>(null);
+  const [chosen, setChosen] = useState(view.run === undefined ? null : runKey(view.run));
   // Where there is no room for both, the list comes first.
-  const [isListShown, showList] = useState(true);
+  const [isListShown, showList] = useState(view.run === undefined);
   const shown = useRef<InboxItem>(undefined);
   const items = useMemo(() => {
     const all = new Map((inbox.data?.pages ?? []).flatMap((page) => page.items).map((one) => [itemKey(one), one]));
@@ -80,6 +79,7 @@ export function InboxPage() {
   /** It leaves the list; the item in its place opens. */
   const done = async (one: InboxItem) => {
     hide(itemKey(one), true);
+    countAnswer(queries, one.kind, -1);
     setChosen(null);
     await refresh();
     hide(itemKey(one), false);
@@ -89,10 +89,11 @@ export function InboxPage() {
     (extractionId: string, path: string, is: boolean) => {
       const key = valueKey(extractionId, path);
       hide(key, is);
+      countAnswer(queries, 'value', is ? -1 : 1);
       setChosen(is ? null : key);
       if (!is) void refresh();
     },
-    [hide, refresh],
+    [hide, queries, refresh],
   );
   const decisions = useDecisions({ seen, mark });
   useShortcut(UNDO, () => void decisions.undo(), decisions.canUndo);
@@ -109,7 +110,7 @@ export function InboxPage() {
   if (inbox.isError) return <ErrorNotice error={inbox.error} onRetry={() => void inbox.refetch()} />;
   // Of the kind that is shown.
   const all = view.kind === undefined ? total(counts) : counts?.[view.kind];
-  const isFiltered = Object.keys(view).some((one) => one !== 'order');
+  const isFiltered = Object.keys(view).some((one) => one !== 'order' && one !== 'run');
   const isEmpty = items.length === 0 && !isFiltered && !inbox.isPending;
   const undo = decisions.canUndo && (
     <Button kind="quiet" icon={Undo2} keys="⌘Z" onClick={() => void decisions.undo()}>
@@ -140,12 +141,7 @@ export function InboxPage() {
           isEmpty ? 'justify-center pb-24' : (isListShown || items.length === 0) && 'max-lg:hidden',
         )}>
         {inbox.isPending ? (
-          <>
-            <div className="h-12 shrink-0 border-b border-border" />
-            <PageAndPanel documentId="">
-              <Loading />
-            </PageAndPanel>
-          </>
+          <PageAndPanelToCome />
         ) : item === undefined ? (
           <EmptyState
             icon={CircleCheck}

@@ -5,18 +5,18 @@ import { useEffect, useMemo } from 'react';
 import type { Box, Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
-import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Discussion } from '../document/Discussion';
 import { extractionQuery } from '../fields/extractionQueries';
 import { FieldState, FieldText } from '../fields/FieldState';
+import type { Status } from '../fields/fieldStatus';
 import { type FieldRow, type Leaf, marksByPage } from '../fields/fieldTree';
 import { pathLabel } from '../fields/labels';
 import type { Decisions } from '../fields/useDecisions';
 import { violationText } from '../fields/violationText';
 import { useMarkReviewed } from '../document/MarkReviewed';
 import { answersQuery, questionPlace, useAnswers, withAnswers } from '../question/answers';
-import { Question } from '../question/Question';
+import { Question, QuestionToCome } from '../question/Question';
 import { Crop } from '../viewer/Crop';
 import { useCanWrite } from '../session/role';
 import { t } from '../shared/i18n';
@@ -66,8 +66,13 @@ export function QuestionPanel({ item, left, next, decisions, onDecided, onReview
       chosen={chosen}
       place={{ page, box, at: box === undefined ? 0 : 1 + rows.indexOf(field as FieldRow) }}>
       <div className="min-h-0 flex-1 overflow-y-auto p-4">
-        {stored === undefined || isLoading ? (
-          <Loading />
+        {stored === undefined ? (
+          <QuestionToCome
+            path={path ?? ''}
+            label={path === null ? t('inbox.incomplete') : pathLabel(path)}
+            status={item.status === null ? undefined : ({ status: item.status, reason: item.reason } as Status)}
+            hint={item.reason === 'missing' ? t('fields.short.missing') : undefined}
+          />
         ) : field === undefined ? (
           <section className="rounded-lg border border-need-line p-3" aria-label={t('inbox.incomplete')}>
             {path === null && <p>{t('inbox.incompleteHint')}</p>}
@@ -81,6 +86,7 @@ export function QuestionPanel({ item, left, next, decisions, onDecided, onReview
             field={field}
             schema={schema}
             answers={answers}
+            isLoading={isLoading}
             decisions={decisions}
             onDecided={onDecided}
             hint={field.reason === 'missing' ? t('fields.short.missing') : undefined}

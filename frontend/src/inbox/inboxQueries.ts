@@ -1,15 +1,16 @@
 /** What waits for a person. */
 
-import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { type InfiniteData, infiniteQueryOptions, type QueryClient, queryOptions } from '@tanstack/react-query';
 import { api } from '../api/client';
 import type { components } from '../api/description';
 import type { InboxView } from './inboxView';
 import { DAY_MS } from '../shared/format';
 
 export type InboxItem = components['schemas']['InboxItem'];
-export type InboxCounts = components['schemas']['InboxPage']['counts'];
+type Page = components['schemas']['InboxPage'];
+export type InboxCounts = Page['counts'];
 
-export const inboxQuery = (view: InboxView, limit = 50) =>
+export const inboxQuery = ({ run: _, ...view }: InboxView, limit = 50) =>
   infiniteQueryOptions({
     queryKey: ['inbox', view, limit],
     initialPageParam: null as string | null,
@@ -42,6 +43,21 @@ export const inboxCountsQuery = queryOptions({
   refetchInterval: 10_000,
 });
 
+/** Count an answer (-1), or take it back (1), before the service has saved it and the counts are loaded again. */
+export function countAnswer(queries: QueryClient, kind: InboxItem['kind'], by: 1 | -1): void {
+  // A request sent before would bring the old counts back.
+  void queries.cancelQueries({ queryKey: ['inbox'] });
+  const counted = (counts: InboxCounts): InboxCounts => {
+    const { count, is_more } = counts[kind]!;
+    return is_more ? counts : { ...counts, [kind]: { count: Math.max(count + by, 0), is_more } };
+  };
+  queries.setQueryData(inboxCountsQuery.queryKey, (counts) => counts && counted(counts));
+  queries.setQueriesData<InfiniteData<Page>>(
+    { predicate: ({ queryKey: [subject, view] }) => subject === 'inbox' && view !== 'counts' },
+    (data) => data && { ...data, pages: data.pages.map((page) => ({ ...page, counts: counted(page.counts) })) },
+  );
+}
+
 export function total(counts: InboxCounts | undefined): { count: number; is_more: boolean } | undefined {
   if (counts === undefined) return undefined;
   const all = Object.values(counts);
@@ -51,7 +67,13 @@ export function total(counts: InboxCounts | undefined): { count: number; is_more
 export function itemKey(item: InboxItem): string {
   return item.kind === 'value'
     ? valueKey(item.extraction_id ?? '', item.path ?? '')
-    : `${item.kind} ${item.run_id ?? item.document_id}`;
+    : item.run_id !== null
+      ? runKey(item.run_id)
+      : `${item.kind} ${item.document_id}`;
+}
+
+export function runKey(runId: string): string {
+  return `run ${runId}`;
 }
 
 export function valueKey(extractionId: string, path: string): string {

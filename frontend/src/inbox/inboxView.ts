@@ -15,12 +15,14 @@ export interface InboxView {
   assignee?: string;
   days?: number;
   field?: string;
+  /** The approval of this run is open first. */
+  run?: string;
   /** Of values: by what a look is worth. Otherwise the newest come first. */
   order?: 'value';
 }
 
 export function parseInboxView(search: Record<string, unknown>): InboxView {
-  const { kind, schema, person, assignee, days, field, order } = search;
+  const { kind, schema, person, assignee, days, field, order, run } = search;
   return {
     ...((KINDS as readonly unknown[]).includes(kind) && { kind: kind as InboxKind }),
     ...(typeof schema === 'string' && { schema }),
@@ -28,6 +30,7 @@ export function parseInboxView(search: Record<string, unknown>): InboxView {
     ...(typeof assignee === 'string' && { assignee }),
     ...(typeof days === 'number' && days > 0 && { days }),
     ...(typeof field === 'string' && field !== '' && { field }),
+    ...(typeof run === 'string' && { run }),
     ...(kind === 'value' && order === 'value' && { order }),
   };
 }

@@ -8,12 +8,13 @@ import { Form } from '../components/ui/Form';
 import { cn } from '../components/ui/cn';
 import { Input } from '../components/ui/Input';
 import { Kbd } from '../components/ui/Kbd';
+import { Skeleton } from '../components/ui/Skeleton';
 import { StatusPill } from '../components/ui/StatusPill';
 import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
-import { canBeBlank, statusLabel, statusText, subjectOf } from '../fields/fieldStatus';
+import { canBeBlank, type Status, statusLabel, statusText, subjectOf } from '../fields/fieldStatus';
 import type { FieldRow } from '../fields/fieldTree';
 import { displayValue, editedText, parseEdited } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
@@ -49,6 +50,8 @@ export interface QuestionProps {
   hint?: ReactNode;
   /** A picture of the place. */
   crop?: ReactNode;
+  /** The answers are not known yet. */
+  isLoading?: boolean;
 }
 
 const toolClass = 'px-1! font-normal text-muted-foreground aria-pressed:text-link';
@@ -57,7 +60,7 @@ export type Mode = 'answers' | 'pick' | 'type';
 
 export function Question(props: QuestionProps) {
   const { extraction, field, schema, answers, decisions, onDecided, startMode = 'answers', hint, crop } = props;
-  const { takesFocus = true } = props;
+  const { takesFocus = true, isLoading = false } = props;
   const canWrite = useCanWrite();
   const leaf = field.kind === 'leaf' ? field : undefined;
   const [mode, setMode] = useState<Mode>(startMode);
@@ -104,22 +107,12 @@ export function Question(props: QuestionProps) {
     if (mode === 'answers' && takesFocus) first.current?.focus({ preventScroll: true });
   }, [mode, takesFocus, isReady]);
   return (
-    <section
-      className="rounded-lg border border-need-line bg-background p-3 shadow-sm"
-      aria-label={t('inbox.question', { field: label })}>
-      <div className="flex items-center gap-2">
-        <h2 className="min-w-0 truncate text-sm font-semibold" title={visibleText(path)}>
-          {label}
-        </h2>
-        {field.status !== undefined && (
-          <StatusPill tone="need" icon={field.reason === 'missing' ? CircleDashed : CircleHelp}>
-            {statusLabel({ status: field.status, reason: field.reason })}
-          </StatusPill>
-        )}
-        <span className="flex-1" />
-        <span className="text-xs text-muted-foreground">{hint}</span>
-      </div>
-      <Why field={field} schema={schema} count={answers.length} />
+    <Card
+      path={path}
+      label={label}
+      status={field.status === undefined ? undefined : { status: field.status, reason: field.reason }}
+      hint={hint}>
+      <Why field={field} schema={schema} count={isLoading ? undefined : answers.length} />
       {proposal !== undefined && isWhole && <ProposedValue proposal={proposal} path={path} schema={schema} />}
       {crop}
       <div className="mt-2 flex flex-col gap-1.5">
@@ -153,7 +146,8 @@ export function Question(props: QuestionProps) {
             <Kbd onPrimary={index === 0}>{index === 0 ? '↵' : String(index + 1)}</Kbd>
           </button>
         ))}
-        {leaf === undefined && proposal === undefined && answers.length === 0 && (
+        {isLoading && <AnswersToCome />}
+        {leaf === undefined && proposal === undefined && answers.length === 0 && !isLoading && (
           <Button
             kind="main"
             size="md"
@@ -219,13 +213,76 @@ export function Question(props: QuestionProps) {
           </Button>
         </div>
       )}
+    </Card>
+  );
+}
+
+interface CardProps {
+  path: string;
+  label: string;
+  status: Status | undefined;
+  hint?: ReactNode;
+  children: ReactNode;
+}
+
+function Card({ path, label, status, hint, children }: CardProps) {
+  return (
+    <section
+      className="rounded-lg border border-need-line bg-background p-3 shadow-sm"
+      aria-label={t('inbox.question', { field: label })}>
+      <div className="flex items-center gap-2">
+        <h2 className="min-w-0 truncate text-sm font-semibold" title={visibleText(path)}>
+          {label}
+        </h2>
+        {status !== undefined && (
+          <StatusPill tone="need" icon={status.reason === 'missing' ? CircleDashed : CircleHelp}>
+            {statusLabel(status)}
+          </StatusPill>
+        )}
+        <span className="flex-1" />
+        <span className="text-xs text-muted-foreground">{hint}</span>
+      </div>
+      {children}
     </section>
   );
 }
 
+/** The question while its document loads: what the inbox knows of it. */
+export function QuestionToCome({ status, ...card }: Omit<CardProps, 'children'>) {
+  return (
+    <Card status={status} {...card}>
+      {status === undefined || status.reason === 'missing' ? (
+        <Skeleton className="my-[0.45rem] w-3/5" />
+      ) : (
+        <p className="mt-1">{`${statusText(status)}.`}</p>
+      )}
+      <div className="mt-2 flex flex-col gap-1.5">
+        <AnswersToCome />
+      </div>
+    </Card>
+  );
+}
+
+function AnswersToCome() {
+  return (
+    <div className="grid gap-1.5" role="status" aria-label={t('common.loading')}>
+      <Skeleton className="h-8 rounded-md max-sm:h-15" />
+      <Skeleton className="h-8 rounded-md max-sm:h-15" />
+    </div>
+  );
+}
+
+interface WhyProps {
+  field: FieldRow;
+  schema: readonly SchemaField[];
+  /** The number of answers, once it is known. */
+  count: number | undefined;
+}
+
 /** Why it is asked; what the schema or a rule says against the value; what the page prints. */
-function Why({ field, schema, count }: { field: FieldRow; schema: readonly SchemaField[]; count: number }) {
+function Why({ field, schema, count }: WhyProps) {
   if (field.status === undefined) return null;
+  if (field.reason === 'missing' && count === undefined) return <Skeleton className="my-[0.45rem] w-3/5" />;
   const leaf = field.kind === 'leaf' ? field : undefined;
   const errors = field.reason === 'missing' ? [] : field.errors.map((one) => violationText(one, schema));
   const why =

@@ -33,7 +33,7 @@ export const answersQuery = (extractionId: string, version: number, path: string
     staleTime: Infinity,
   });
 
-/** Return the answers to the question about a field, and whether they are loading. */
+/** Return the answers to the question about a field: none while they are loading. */
 export function useAnswers(extraction: Extraction | undefined, field: FieldRow | undefined) {
   const leaf = field?.kind === 'leaf' ? field : undefined;
   const proposal = field?.reason === 'proposal' ? proposalOf(extraction?.proposals ?? [], field.path) : undefined;
@@ -48,11 +48,12 @@ export function useAnswers(extraction: Extraction | undefined, field: FieldRow |
       query?.queryKey[1] === extraction?.id && query?.queryKey[3] === asked?.path ? before : undefined,
   });
   const current = proposal === undefined ? leaf?.value : undefined;
+  const { isLoading } = found;
   const answers = useMemo(
-    () => (isWhole ? WHOLE : withCurrent(found.data ?? NONE, current)),
-    [isWhole, found.data, current],
+    () => (isWhole ? WHOLE : isLoading ? NONE : withCurrent(found.data ?? NONE, current)),
+    [isWhole, isLoading, found.data, current],
   );
-  return { answers, isLoading: found.isLoading };
+  return { answers, isLoading };
 }
 
 /** A person can always keep what is there. */

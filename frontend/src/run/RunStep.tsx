@@ -48,11 +48,8 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
             <span className={`${styles.summary} truncate`}>{toolText(step)}</span>
             {step.durationMs !== undefined && <span>{formatDuration(step.durationMs)}</span>}
           </summary>
-          <p className="muted">
-            <code>{step.tool}</code>
-          </p>
           {step.status === 'error' && <p>{codeText('errors', step.code, '')}</p>}
-          {step.input !== undefined && <Data of={step.input} />}
+          {step.input !== undefined && shownEntries(step.input).length > 0 && <Data of={step.input} />}
           {(step.error ?? step.output) !== undefined && <pre>{readable(step.error ?? step.output!)}</pre>}
           {step.children?.map((child) => (
             <ChildRun key={child.runId} state={child} />
@@ -62,11 +59,14 @@ export const RunStep = memo(function RunStep({ step }: { step: Step }) {
   }
 });
 
-/** The arguments of a call. */
+/** For programs: identifiers, and the agent's confidence in each value. */
+const INTERNAL = /(^|_)(ids?|revid|confidences?|confidence_scores)$/;
+
+/** The arguments of a call, as people read them. */
 function Data({ of }: { of: Record<string, unknown> }) {
   return (
     <dl className="my-1 grid grid-cols-[fit-content(40%)_minmax(0,1fr)] gap-x-3 rounded-md bg-muted px-2 py-1 wrap-anywhere">
-      {Object.entries(of).map(([name, value]) => {
+      {shownEntries(of).map(([name, value]) => {
         const isObject = value !== null && typeof value === 'object' && !Array.isArray(value);
         return (
           <Fragment key={name}>
@@ -79,6 +79,10 @@ function Data({ of }: { of: Record<string, unknown> }) {
       })}
     </dl>
   );
+}
+
+function shownEntries(of: Record<string, unknown>) {
+  return Object.entries(of).filter(([name]) => !INTERNAL.test(name));
 }
 
 /** Return what a call returned; a list or an object as people read it. */

@@ -33,10 +33,15 @@ test('a list that a call was given, or returned, is text', () => {
     message: '',
     status: 'complete',
   } as const;
-  const input = { fields: { items: [{ name: 'Desk', net: 1.5 }] }, page_numbers: [1, 2] };
+  const input = {
+    fields: { items: [{ name: 'Desk', net: 1.5 }] },
+    page_numbers: [1, 2],
+    document_id: '01a2',
+    confidences: { items: 0.95 },
+  };
   const { text } = show({ phase: 'complete', steps: [{ ...step, input, output: '[{"name":"Chair","net":2}]' }] });
   expect(text).toContain('Desk · 1.5');
   expect(text).toContain('1, 2');
   expect(text).toContain('Chair · 2');
-  expect(text).not.toMatch(/[[{"]/);
+  expect(text).not.toMatch(/[[{"]|01a2|0.95|extract_fields/);
 });

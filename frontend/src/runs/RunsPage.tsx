@@ -19,10 +19,10 @@ import type { ReactNode } from 'react';
 import { api } from '../api/client';
 import type { Run, RunStatus } from '../api/types';
 import { Avatar } from '../session/Avatar';
-import { Button } from '../components/ui/Button';
+import { Button, buttonClass } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
-import { Loading } from '../components/ui/Loading';
+import { Loading, LoadingRows } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
 import { Tabs } from '../components/ui/Tabs';
@@ -46,6 +46,7 @@ const runsRoute = getRouteApi('/runs');
 const runRoute = getRouteApi('/runs/$runId');
 const PAGE = 50;
 const ENDED = ['completed', 'failed', 'cancelled'];
+const LOADING_ERRORS: readonly (string | undefined)[] = ['events_forgotten', 'not_followed'];
 
 const STATUSES: Record<RunStatus, { tone: Tone; icon: LucideIcon }> = {
   queued: { tone: 'plain', icon: Clock },
@@ -134,7 +135,7 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
         />
         {listed.isError && <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />}
         {listed.isPending ? (
-          <Loading />
+          <LoadingRows height={40} />
         ) : pages.every((page) => page.items.length === 0) && listed.isSuccess ? (
           <EmptyState icon={Play} title={t('runs.none')} text={t('runs.noneHint')} />
         ) : (
@@ -142,10 +143,12 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
             <table className="w-full border-collapse text-left text-sm">
               <thead className="sticky top-0 z-[1] bg-sidebar text-xs text-muted-foreground">
                 <tr className="[&>th]:h-8 [&>th]:border-b [&>th]:border-border [&>th]:px-2 [&>th]:font-normal">
-                  <th scope="col" className="pl-4! sm:pl-6!">
+                  <th scope="col" className="pl-6! max-sm:hidden">
                     {t('runs.columns.state')}
                   </th>
-                  <th scope="col">{t('runs.columns.what')}</th>
+                  <th scope="col" className="max-sm:pl-4!">
+                    {t('runs.columns.what')}
+                  </th>
                   <th scope="col" className="max-lg:hidden">
                     {t('runs.columns.who')}
                   </th>
@@ -212,17 +215,22 @@ function Row({ run, names, view, isOpen }: RowProps) {
     <tr
       aria-selected={isOpen}
       className="relative h-10 border-b border-line hover:bg-hover aria-selected:bg-accent [&>td]:px-2">
-      <td className="pl-4! whitespace-nowrap sm:pl-6!">
+      <td className="pl-6! whitespace-nowrap max-sm:hidden">
         <State run={run} />
       </td>
-      <td className="w-full max-w-0">
+      <td className="w-full max-w-0 max-sm:pl-4!">
         <Link
           to="/runs/$runId"
           params={{ runId: run.id }}
           search={view}
-          className="flex min-h-8 items-center gap-2 text-foreground no-underline after:absolute after:inset-0">
-          <span className="truncate font-medium">{subject?.name ?? taskName(run)}</span>
-          {subject !== null && <span className="shrink-0 text-muted-foreground max-sm:hidden">{taskName(run)}</span>}
+          className="flex min-h-8 items-center gap-x-2 text-foreground no-underline after:absolute after:inset-0 max-sm:min-h-14 max-sm:flex-wrap max-sm:content-center">
+          <span className="truncate font-medium max-sm:w-full">{subject?.name ?? taskName(run)}</span>
+          {subject !== null && (
+            <span className="min-w-0 truncate text-muted-foreground sm:shrink-0 max-sm:text-xs">{taskName(run)}</span>
+          )}
+          <span className="flex shrink-0 gap-2 text-xs text-muted-foreground sm:hidden">
+            {formatAge(run.created_at)} <State run={run} />
+          </span>
         </Link>
       </td>
       <td className="max-lg:hidden">
@@ -262,6 +270,10 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
     (made) => navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view }),
   );
   const isEnded = run !== undefined && ENDED.includes(run.status);
+  // A run that ended before its first step has none; whether it has any may not be known.
+  const isKnown =
+    state.phase === 'complete' || (state.phase === 'failed' && !LOADING_ERRORS.includes(state.error?.code));
+  const hasSteps = !isEnded || !isKnown || state.steps.length > 0;
   return (
     <aside
       aria-label={t('runs.title')}
@@ -270,6 +282,11 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
         <h2 className="min-w-0 flex-1 truncate text-lg font-semibold">
           {run === undefined ? t('runs.title') : taskName(run)}
         </h2>
+        {run?.status === 'awaiting_approval' && (
+          <Link to="/inbox" search={{ kind: 'approval', run: runId }} className={buttonClass({ kind: 'main' })}>
+            {t('runs.openInInbox')}
+          </Link>
+        )}
         {canWrite && run !== undefined && !isEnded && (
           <Button icon={Ban} disabled={cancel.isPending} onClick={() => cancel.mutate()}>
             {t('common.cancel')}
@@ -292,6 +309,11 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
       </div>
       <div className="min-h-0 flex-1 overflow-y-auto p-4" role="region" aria-label={t('runs.steps')} tabIndex={0}>
         {found.isError && <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />}
+        {run?.error != null && (
+          <p role="alert" className="mb-3 rounded-lg bg-bad-bg px-3 py-2 text-bad">
+            {codeText('runErrors', run.error_code, visibleText(run.error))}
+          </p>
+        )}
         {found.isPending && <Loading />}
         {run !== undefined && (
           <dl className="grid grid-cols-[6.5rem_minmax(0,1fr)] gap-x-3 gap-y-1.5 rounded-lg border border-border bg-card p-4 [&>dt]:text-muted-foreground">
@@ -305,7 +327,9 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
                 </Link>
               </Fact>
             )}
-            <Fact name={t('runs.columns.who')}>{personName(run.created_by)}</Fact>
+            <Fact name={t('runs.columns.who')}>
+              <span className="inline-block first-letter:uppercase">{personName(run.created_by)}</span>
+            </Fact>
             <Fact name={t('runs.columns.started')}>{formatTime(run.created_at)}</Fact>
             <Fact name={t('runs.columns.duration')}>{durationOf(run)}</Fact>
             <Fact name={t('common.model')}>
@@ -334,20 +358,14 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
             )}
           </dl>
         )}
-        {run?.error != null && (
-          <p role="alert" className="mt-3 rounded-lg bg-bad-bg px-3 py-2 text-bad">
-            {codeText('runErrors', run.error_code, visibleText(run.error))}
-          </p>
+        {hasSteps && (
+          <>
+            <h3 className="mt-5 mb-2 text-sm font-semibold">{t('runs.steps')}</h3>
+            <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5" role="log" aria-label={t('runs.steps')}>
+              <RunSteps state={state} onRetry={resume} />
+            </div>
+          </>
         )}
-        <h3 className="mt-5 mb-2 text-sm font-semibold">
-          {t('runs.steps')}{' '}
-          {state.steps.length > 0 && (
-            <span className="font-normal text-muted-foreground">{formatNumber(state.steps.length)}</span>
-          )}
-        </h3>
-        <div className="grid grid-cols-[minmax(0,1fr)] gap-1.5" role="log" aria-label={t('runs.steps')}>
-          <RunSteps state={state} onRetry={resume} />
-        </div>
       </div>
     </aside>
   );

@@ -10,9 +10,9 @@ import { useObjectUrl } from '../shared/useObjectUrl';
 
 const WIDTH = 900; // pixels: sharp on high-density screens
 const SMALL = 480;
-/** Shares of the page's width: of a value, and of a value with its label. */
-const MAX_VALUE = 0.5;
-const MAX_WIDTH = { small: 0.24, large: MAX_VALUE };
+const MAX_VALUE = 0.5; // share of the page's width
+/** Width of a value with its label, in heights of the line: wider, and the text would be too small to read. */
+const MAX_WIDTH = { small: 13, large: 35 };
 const PADDING = 0.25; // above and below, of the height of the box: no half of a neighbouring line
 const GAP = 0.004; // beside the words, of the page's width
 
@@ -40,7 +40,8 @@ interface Props {
 export function Crop({ documentId, page, box, width = WIDTH, className }: Props) {
   const size = width <= SMALL ? 'small' : 'large';
   const { data: words, isError: hasNoPage } = useQuery(pageQuery(documentId, page));
-  const shown = excerpt(box, words?.words ?? [], MAX_WIDTH[size]);
+  const lineHeight = ((box[3] - box[1]) * (words?.height ?? 1)) / (words?.width ?? 1);
+  const shown = excerpt(box, words?.words ?? [], MAX_WIDTH[size] * lineHeight);
   const query = cropQuery(documentId, page, shown, width);
   const { data, isError } = useQuery({ ...query, enabled: words !== undefined });
   const url = useObjectUrl(data?.blob);

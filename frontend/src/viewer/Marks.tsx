@@ -4,18 +4,26 @@ import { memo } from 'react';
 import type { Mark } from '../fields/fieldTree';
 import styles from './PageViewer.module.css';
 
+/** Pixels around a word, so that the line of a box is not on its letters. */
+const AROUND = 1;
+const AROUND_CHOSEN = 3;
+
 interface Props {
   marks: readonly Mark[];
+  /** Of the page, in pixels. */
+  width: number;
+  height: number;
   chosen: string | null;
   /** Increases each time a field is selected, so that its box flashes again. */
   flash: number;
 }
 
-export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
+export const Marks = memo(function Marks({ marks, width, height, chosen, flash }: Props) {
   return (
-    <svg className={styles.marks} viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true">
+    <svg className={styles.marks} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
       {marks.map(({ path, box: [x0, y0, x1, y1], status, number }, index) => {
         const isChosen = path === chosen;
+        const around = isChosen || number !== undefined ? AROUND_CHOSEN : AROUND;
         const names = [styles.mark, isChosen ? styles.chosen : number !== undefined && styles.candidate];
         if (status === 'unmapped') names.push(styles.unmapped);
         return (
@@ -24,10 +32,11 @@ export const Marks = memo(function Marks({ marks, chosen, flash }: Props) {
             className={names.filter(Boolean).join(' ')}
             data-path={status === 'unmapped' ? undefined : path}
             data-unmapped={status === 'unmapped' ? path : undefined}
-            x={x0}
-            y={y0}
-            width={x1 - x0}
-            height={y1 - y0}
+            x={x0 * width - around}
+            y={y0 * height - around}
+            width={(x1 - x0) * width + 2 * around}
+            height={(y1 - y0) * height + 2 * around}
+            rx={around}
           />
         );
       })}

@@ -1,7 +1,7 @@
 /** One page: its image, an invisible text layer, and the boxes of values. */
 
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, type MouseEvent } from 'react';
+import { useEffect, useState, type MouseEvent } from 'react';
 import type { Box } from '../api/types';
 import { cn } from '../components/ui/cn';
 import { pageQuery } from '../fields/extractionQueries';
@@ -29,6 +29,7 @@ interface Props {
 
 export function PageView({ documentId, number, width, height, marks, chosen, flash, onChoose, onRatio }: Props) {
   const { url, failed } = usePageImage(documentId, number);
+  const [isDrawn, setDrawn] = useState(false);
   const page = useQuery(pageQuery(documentId, number));
   const ratio = page.data === undefined ? null : page.data.height / page.data.width;
   useEffect(() => {
@@ -68,27 +69,41 @@ export function PageView({ documentId, number, width, height, marks, chosen, fla
       data-takes={pick !== null || undefined}
       onClick={click}
       {...rectangle.on}>
-      {url !== null && <img src={url} alt="" width={width} height={height} draggable={false} decoding="async" />}
+      {url !== null && (
+        <img
+          src={url}
+          alt=""
+          width={width}
+          height={height}
+          draggable={false}
+          decoding="async"
+          onLoad={() => setDrawn(true)}
+        />
+      )}
       {page.data?.engine === 'xml' && <p className={styles.machine}>{t('document.viewer.embedded')}</p>}
       {failed && <p className={styles.failed}>{t('document.viewer.imageFailed')}</p>}
       {page.data !== undefined && <TextLayer page={page.data} width={width} height={height} />}
       {rectangle.box !== null && <Drawn box={rectangle.box} />}
-      <Marks marks={marks} chosen={chosen} flash={flash} />
-      {marks.map(
-        ({ path, box: [x0, y0, , y1], number: answer }) =>
-          answer !== undefined &&
-          isNumbered && (
-            <span
-              key={path}
-              aria-hidden="true"
-              className={cn(
-                'pointer-events-none absolute z-1 flex size-5 -translate-x-[120%] -translate-y-1/2 items-center justify-center rounded-sm text-2xs font-semibold text-white',
-                path === chosen ? 'bg-box' : 'bg-box-candidate',
-              )}
-              style={{ left: `${x0 * 100}%`, top: `${((y0 + y1) / 2) * 100}%` }}>
-              {answer}
-            </span>
-          ),
+      {(isDrawn || failed) && (
+        <>
+          <Marks marks={marks} width={width} height={height} chosen={chosen} flash={flash} />
+          {marks.map(
+            ({ path, box: [x0, y0, , y1], number: answer }) =>
+              answer !== undefined &&
+              isNumbered && (
+                <span
+                  key={path}
+                  aria-hidden="true"
+                  className={cn(
+                    'pointer-events-none absolute z-1 flex size-5 -translate-x-[130%] -translate-y-1/2 items-center justify-center rounded-sm text-2xs font-semibold text-white',
+                    path === chosen ? 'bg-box' : 'bg-box-candidate',
+                  )}
+                  style={{ left: `${x0 * 100}%`, top: `${((y0 + y1) / 2) * 100}%` }}>
+                  {answer}
+                </span>
+              ),
+          )}
+        </>
       )}
     </section>
   );

@@ -28,6 +28,8 @@ interface Props {
   rows: readonly FieldRow[];
   questions: readonly FieldRow[];
   answers: readonly CandidateAnswer[];
+  /** The answers are not known yet. */
+  isAnswering: boolean;
   /** The question that is open. */
   open: string | null;
   chosen: string | null;
@@ -48,7 +50,7 @@ interface Props {
 export function FieldPanel(props: Props) {
   const { extraction, schema, canWrite, rows, questions, answers, open, chosen, changed, below, foot, children } =
     props;
-  const { decisions, onDecide, onChoose, onPlace } = props;
+  const { isAnswering, decisions, onDecide, onChoose, onPlace } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [editing, setEditing] = useState(false);
   const [startMode, setStartMode] = useState<Mode>('answers');
@@ -115,6 +117,7 @@ export function FieldPanel(props: Props) {
           questions={questions}
           answered={done}
           answers={answers}
+          isLoading={isAnswering}
           open={open}
           startMode={startMode}
           takesFocus={takesFocus}
