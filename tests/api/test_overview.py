@@ -70,6 +70,16 @@ async def test_checks_of_people_are_counted_by_field_with_the_exact_bound(serve,
             "found": [("number", "A-1")],
             "checked": [("total", "10"), ("vendor", "Acme"), ("total", "11")],
         }
+        # With their location, if it is one: a front end may store any evidence.
+        confirmed = f"schemas/{schema_id}/quality/values?show=confirmed&column=total"
+        (total,) = (await server.get(confirmed))["items"]
+        stored = (await server.extraction(second))["evidence"]["total"]
+        assert (total["page"], total["box"]) == (stored["page"], stored["boxes"][0])
+        with psycopg.connect(clone.owner_url) as owner:
+            owner.execute(
+                "update extractions set evidence = jsonb_set(evidence, '{total,boxes}', '[[0, \"x\", 1, 1]]')"
+            )
+        assert [one["box"] for one in (await server.get(confirmed))["items"]] == [None]
         assert len(await _counted(server, schema_id, "filled")) == table["filled"] == 5
         assert await _counted(server, schema_id, "filled", "number") == [("number", "A-1")]
         assert await _counted(server, schema_id, "missing") == [("number", None)]

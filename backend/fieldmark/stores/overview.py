@@ -155,6 +155,10 @@ class CountedValue:
     checked_by: UUID | None
     checked_at: datetime | None
     page: Annotated[int | None, Field(description="The page of the value.")]
+    box: Annotated[
+        Sequence[float] | None,
+        Field(description="Its first box there: x0, y0, x1, y1 in fractions of the page, from its upper left corner."),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +366,8 @@ async def counted_values(
     # (The keys come from the index: the page, the values and the names are read only for the rows that are returned.)
     query: LiteralString = f"""
         select c.document_id, d.filename, c.extraction_id, c.path, c.pattern, e.locks -> c.path ->> 'was' as was,
-          c.text as now, c.checked_by, c.checked_at, (e.evidence -> c.path ->> 'page')::integer as page
+          c.text as now, c.checked_by, c.checked_at, (e.evidence -> c.path ->> 'page')::integer as page,
+          case when jsonb_array_length(place.box) = 4 then place.box end as box
         from (
           select f.id, f.checked_at from {_VALUES[kind]}
             and (%(column)s::text is null or f.pattern_key = md5(%(column)s)::uuid)
@@ -370,6 +375,8 @@ async def counted_values(
         join public.fields as c on c.id = found.id
         join public.extractions as e on e.id = c.extraction_id
         join public.documents as d on d.id = c.document_id
+        cross join lateral jsonb_path_query_array(
+          e.evidence -> c.path, 'lax $.boxes[0][*] ? (@.type() == "number")') as place(box)
         order by found.checked_at desc nulls last, c.id desc"""
     parameters = period.parameters() | {"column": column, "limit": limit, "offset": offset}
     if figures is not None:

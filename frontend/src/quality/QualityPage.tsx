@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { getRouteApi, Link } from '@tanstack/react-router';
 import { ArrowRight, Table2, X } from 'lucide-react';
 import { type ReactNode, useEffect, useState } from 'react';
-import type { CountedKind, CountedValue, TableQuality } from '../api/types';
+import type { Box, CountedKind, CountedValue, TableQuality } from '../api/types';
 import { BoundChart } from '../components/charts/BoundChart';
 import { ShareBar } from '../components/charts/ShareBar';
 import { Avatar } from '../session/Avatar';
@@ -33,6 +33,7 @@ import {
 import { t } from '../shared/i18n';
 import { TableViews } from '../shared/TableViews';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
+import { Crop } from '../viewer/Crop';
 import { CountButton } from './CountButton';
 import { Method } from './Method';
 import { ReviewClaim } from './ReviewClaim';
@@ -363,6 +364,9 @@ function ValueCard({ value, label, format }: CardProps) {
           </time>
         )}
       </div>
+      {value.page !== null && value.box !== null && (
+        <Crop documentId={documentId} page={value.page} box={value.box as unknown as Box} width={480} />
+      )}
       {was === null || was === now ? (
         <p className="truncate font-medium">{now === null ? '–' : format(now)}</p>
       ) : (
