@@ -1,3 +1,5 @@
 """Fieldmark reads documents and fills databases."""
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("fieldmark")

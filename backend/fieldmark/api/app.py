@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.telemetry import TelemetryConfig
 
+from fieldmark import __version__
 from fieldmark.api import (
     agent,
     api_keys,
@@ -116,7 +117,7 @@ def create_app(settings: Settings | None = None, *, with_worker: bool = True, wi
 
     app = FastAPI(
         title="Fieldmark",
-        version="0.1.0",
+        version=__version__,
         description=_DESCRIPTION,
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=[{"url": "/", "description": "The service that returned this document."}],
