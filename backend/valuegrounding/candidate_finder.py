@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Final
 
 from pydantic import JsonValue
@@ -239,7 +240,17 @@ class CandidateFinder:
         found = self._find_numbers([name]) if name else []
         if name and all(number.reading < UNCLEAR_CERTAINTY for number in found):
             found = self._index.numbers.find_padded(name, MAX_MATCHES) or found
+        if name and not found:
+            found = list(self._find_scaled(name))
         return self._most_certain("number", found, str(value))
+
+    def _find_scaled(self, name: str) -> Iterator[Number]:
+        """Yield where a number is printed below a heading that scales it: 50000 at 50 below `TEUR`."""
+        for places in self._index.scales():
+            printed = canonical_decimal(Decimal(name).scaleb(-places))
+            for number in self._find_numbers([printed], as_printed=True) if printed else ():
+                if not number.shifted and self._index.scale_of(self._span_of_number(number).first_word) == places:
+                    yield number
 
     def _find_measure(self, measure: Measure, claim: Claim, label: Sequence[str | int]) -> Candidates | None:
         """Return the candidates for a number with its unit, or for the same measure in another unit. Without any,

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import combinations, islice, pairwise
 from operator import attrgetter, itemgetter
 from statistics import median
@@ -18,8 +19,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from valuegrounding import paths
+from valuegrounding.decimals import canonical_decimal
 from valuegrounding.evidence import Doubt, Finding, Support
-from valuegrounding.folding import fold_alphanumeric
+from valuegrounding.folding import fold, fold_alphanumeric
 from valuegrounding.found_values import FoundValue, main_line, number_of, row_of
 from valuegrounding.layout import are_adjacent, on_same_line
 from valuegrounding.list_checks import (
@@ -36,8 +38,10 @@ from valuegrounding.list_checks import (
     stated_count,
 )
 from valuegrounding.measures import Measure
+from valuegrounding.numbers import BODY, possible_values
 from valuegrounding.page import Box, Word
 from valuegrounding.paths import Path
+from valuegrounding.units import SCALES, heading_scale
 from valuegrounding.word_index import WordIndex
 
 _MAX_LEAVES: Final = 20_000  # of a write; more are not checked
@@ -56,6 +60,7 @@ _MIDDLE: Final = attrgetter("middle")
 _EDGE: Final = 0.012  # of the page's width
 _AMOUNT = re.compile(r"[\d.,'’]*\d[.,]\d\d")
 _PLAIN = re.compile(r"\d{4,9}")
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _ITEM_COUNT = re.compile(
     r"(number|no|num|count|total|anzahl|nombre)?(of|der|de)?(line|invoice|order)?(items?|lines?|rows?|positions?|articles?|positionen"
     r"|zeilen|artikel)(count|number|total)?"
@@ -88,6 +93,7 @@ def check(
     of_values: list[tuple[str, Doubt]] = [
         *((paths.name(path), doubt) for path, doubt in of_lists.doubts),
         *_scales(pages, values),
+        *_scaled_headings(index, values),
         *_rows(values),
         *_shifted_columns(index, pages, values),
         *_columns(values),
@@ -272,6 +278,31 @@ def _scales(pages: Mapping[int, _Page], values: Sequence[FoundValue]) -> Iterato
             if part > 100
         )
         if cents in amounts or is_sum:
+            yield one.name, "scale"
+
+
+def _scaled_headings(index: WordIndex, values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
+    """50 or 50000 is printed as 50 below a heading such as `TEUR`."""
+    for one in values:
+        location = one.finding.location
+        value = canonical_decimal(one.value) if isinstance(one.value, int | float) else None
+        if value in (None, "0") or location is None or location.match not in ("number", "exact") or not one.words:
+            continue
+        text = index.folded[one.words[0]]
+        after = one.words[-1] + 1
+        has_scale = index.are_in_one_cell(after - 1, after) and index.folded[after] in SCALES
+        if (
+            has_scale
+            or "%" in location.quote + text
+            or _YEAR.fullmatch(text)
+            or not (places := index.scale_of(one.words[0]))
+        ):
+            continue
+        printed = {each for body in BODY.findall(fold(location.quote)) for each in possible_values(body)}
+        unscaled = canonical_decimal(abs(Decimal(value).scaleb(-places)))
+        key = fold(" ".join(step for step in one.path if isinstance(step, str))).replace("_", " ")
+        is_named = heading_scale(key) == places and value.removeprefix("-") in printed  # revenue_thousands
+        if not is_named and not printed.isdisjoint((value.removeprefix("-"), unscaled)):
             yield one.name, "scale"
 
 

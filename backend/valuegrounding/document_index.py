@@ -15,7 +15,7 @@ from valuegrounding import paths
 from valuegrounding.candidate_finder import CandidateFinder
 from valuegrounding.candidate_ranker import CandidateRanker
 from valuegrounding.checks import check
-from valuegrounding.evidence import NO_CLAIM, Claim, Finding, Location, UnmappedPart
+from valuegrounding.evidence import NO_CLAIM, Boxes, Claim, Finding, Location, UnmappedPart
 from valuegrounding.locations import Candidates, locate
 from valuegrounding.measures import Measure
 from valuegrounding.missing_rows import LocatedValue, MissingRow, missing_rows
@@ -118,6 +118,13 @@ class DocumentIndex:
         """Return the location of the text most similar to a quote that is not printed, or None if more than half of the
         quote differs everywhere. Without a page, the pages that share the most words with the quote are searched."""
         return self._first_location(page, NO_CLAIM, lambda index: index.text_search.most_similar(quote, page))
+
+    def scale_at(self, page: int, boxes: Boxes) -> int:
+        """Return by how many places a heading such as `TEUR` shifts the decimal point of a number at a location; 0 if
+        none does."""
+        words = self._indexes[0].words
+        at = words.word_at(page, boxes[0]) if boxes else None
+        return 0 if at is None else words.scale_of(at)
 
     def _first_location(
         self, page: int | None, claim: Claim, search: Callable[[_PageIndex], Candidates | None]

@@ -26,7 +26,7 @@ _SPACED = re.compile(r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:[ \n]\d{3})+(?:[.,]\d+)?(?!
 _SPLIT = re.compile(
     r"\d(?<![\d.,'\x1f]\d)\d{0,2}(?:(?:,[ \n]|[ \n],[ \n]?)\d{3}(?:,\d{3})*\.\d\d?"
     r"|(?:\.[ \n]|[ \n]\.[ \n]?)\d{3}(?:\.\d{3})*,\d\d?"
-    r"|(?:,\d{3})+(?:[ \n]?\.[ \n]\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:[ \n]?,[ \n]\d\d|,\d[ \n]\d)"
+    r"|(?:,\d{3})+(?:[ \n]?\.[ \n]\d\d|[ \n]\.\d\d|\.\d[ \n]\d)|(?:\.\d{3})+(?:[ \n]?,[ \n]\d\d|[ \n],\d\d|,\d[ \n]\d)"
     r"|\d{0,6}[ \n][.,]\d\d|(?:\d{0,3}|(?:[ \n\x1f]\d{3})+)[ \n]?[.,][ \n]\d\d)(?![\d.,]\d|\d)"
 )
 _SPLIT_SPACE = re.compile(r"(?:(?<=[.,])|(?<=[.,]\d))[ \n]|[ \n](?=[.,])")
@@ -66,9 +66,11 @@ _COUNT_BEFORE = re.compile(
 )
 _LIMIT_WORDS: Final = """
 less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
-moins de, plus de, au moins, menos de, meno di, piu di
+moins de, plus de, au moins, menos de, meno di, piu di, over, under, uber, unter
 """
 _LIMIT_WORD = any_of(re.split(r", |\n", _LIMIT_WORDS.strip()))
+_LIMIT_AFTER: Final = r"""(?:or|oder|ou|o|of|and|und|et)[ ](?:more|mehr|plus|mas|piu|meer|above|over|daruber|less
+    |weniger|moins|menos|meno|minder)(?![^\W_])|以上|以下|未満|超(?![^\W\d_])"""
 _MINUS_WORDS: Final = """
 minus moins menos meno минус мінус miinus minuse minusz eksi μειον سالب ناقص מינוס ऋण ลบ tru
 """
@@ -85,7 +87,7 @@ _PART_OF_UNIT = any_of(("oz", "in", "inch", "inches", "min", "mins", "sec", "s")
 # Cents printed after the currency: `12 € 50`, `12 Euro 50 Cent`, `$12 and 50 cents`, `12元5角`.
 _CENT_WORD = any_of(units.CENT_WORDS)
 _CENTS_APART: Final = rf"""(?P<whole>\d(?<![\w.,:/'\-]\d)\d{{0,5}}(?:[.,'\x1f]\d{{3}})*)
-    (?:[ \n]?(?P<money>{_CURRENCY})\.?[ \n]?|[ \n])(?:(?:and|und|et|y|e|og|och|en|i)[ \n])?
+    (?:[ \n]?(?P<money>{_CURRENCY}|f)\.?[ \n]?|[ \n])(?:(?:and|und|et|y|e|og|och|en|i)[ \n])?
     (?P<part>\d\d?)(?:[ \n]?角(?:[ \n]?(?P<fen>\d)[ \n]?分)?|(?P<word>[ \n]?{_CENT_WORD}(?![^\W_])))?
     (?!\w|[.,:/\-]\d)"""
 # `1億2345万円`, `1万2345円`. In Chinese 1万2 may be 12000, so fewer than three digits at the end need yen.
@@ -97,6 +99,8 @@ _MYRIADS = re.compile(
 )
 _ALPHABETIC = re.compile(rf"[^\W\d_]|[{SYMBOLS}]")
 _PARTS: Final = (("oku", 10**8), ("man", 10**4), ("sen", 1000), ("rest", 1))
+_FRANCS: Final = frozenset({"FRF"})
+_HELLER_AFTER = re.compile(r"[ \n]?(?:h|kr)(?![^\W_])")
 _WITHOUT_CENTS: Final = ("JPY", "KRW", "VND", "cent")
 _UNIT_AFTER = re.compile(rf"[ \n]?(?P<unit>(?P<money>{_CURRENCY})|[%‰]|{_UNIT}(?![^\W_]))")
 _MONEY_BEFORE = re.compile(rf"{_CURRENCY}\.?[ \n]?\Z")
@@ -105,7 +109,7 @@ _MONEY_BEFORE = re.compile(rf"{_CURRENCY}\.?[ \n]?\Z")
 _BEFORE: Final = rf"""(?:
     (?P<minus>[(\[][ ]?(?:-|{_MINUS_WORD}|{_NEGATIVE})[ ]?[)\]]|\./\.|-/-|(?<![^\W_]){_MINUS_WORD}(?=[ ])|[△▼▽⊖負负]
         |マイナス|마이너스|(?<!\w)ー)
-    |(?P<either>(?<![^\W_])(?:{_NEGATIVE}[.:]?|{_MINUS_WORD}:)(?=[ ]))
+    |(?P<either>(?<![^\W_])(?:{_NEGATIVE}[.:]?|{_MINUS_WORD}:|minder:?)(?=[ ]))
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
     |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){_LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
     |(?P<sign>(?<![^\s(:=*|>+"{SYMBOLS}])-)
@@ -128,7 +132,7 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<overdrawn>\(od\)|o/?d(?![^\W_]))
     |(?P<minus>[(\[][ ]?(?:-|{_MINUS_WORD}|{_NEGATIVE})[ ]?[)\]]|(?:\./\.|-/-)(?![ ]?[\w(-])
         |{_MINUS_WORD}{_END_OF_CELL})
-    |(?P<either>(?:{_MINUS_WORD}|{_NEGATIVE})(?![^\W_])(?![ ]?[\d(+\-{SYMBOLS}]))
+    |(?P<either>[~*_.][ ]?-(?!\w)|(?:{_MINUS_WORD}|{_NEGATIVE})(?![^\W_])(?![ ]?[\d(+\-{SYMBOLS}]))
     |(?P<whole>[.,:]-{{1,2}}(?!\w))               # 1.250,-
     |(?P<sign>-(?!\w))
     |(?P<percent>[%‰]|{any_of(units.PERCENT_WORDS)}(?![^\W_]))
@@ -139,6 +143,7 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<scale>{any_of(units.SCALES)}(?![^\W_]))\.?
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
+    |(?P<limit>{_LIMIT_AFTER})
     )"""
 # German debit (Soll) and credit (Haben), and D and C, in accounts only: elsewhere they are seconds, hours or sizes.
 _SIDE_AFTER = re.compile(
@@ -146,6 +151,7 @@ _SIDE_AFTER = re.compile(
 )
 # The same before a number, unless it belongs to the number before it: `400.00 DR 75.00`.
 _SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h|贷|貸)|(?P<debit>dr|db|s|借)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
+_DEBIT_BEFORE = re.compile(rf"(?<![^\W_]){_DEBIT}[ ]\Z")
 _KINDS_WITH_SIDES: Final = ("account", "ledger")
 _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _STARS = re.compile(r"(?<=[^\s*])\*+\Z")  # before an amount on a cheque: `-***75.00`
@@ -156,7 +162,7 @@ _END_AFTER = re.compile(r"-(\d{1,9}(?:[.,]\d{1,3})?)(?![\w\-]|[/.,:]\w)")
 _END_BEFORE = re.compile(r"(?<![\w.,:/\-])(\d{1,9}(?:[.,]\d{1,3})?)-\Z")
 _RANGE_BEFORE = re.compile(r"[\d%)] ?\Z")
 # Words and dots of a range. A hyphen without spaces is excluded because it may be part of an identifier.
-_RANGE_WORD: Final = r"[ ]?(?:\.{2,3}|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
+_RANGE_WORD: Final = r"[ ]?(?:\.{2,3}|[~〜～]|(?<=[ ])(?:bis|to|til|till|tot|do|au|al|ate|до)(?=[ ]))[ ]?"
 _RANGE_END = re.compile(rf"\d[ ]?(?:%|[^\W\d_]{{1,3}}|[{SYMBOLS}])?{_RANGE_WORD}\Z")
 _RANGE_START = re.compile(rf"{_RANGE_WORD}(?:[^\W\d_]{{0,3}}[ ]?|[{SYMBOLS}])\d")
 # A bracket directly after a word, as in `Screws (100)`, and the next number after it.
@@ -174,6 +180,12 @@ _FRACTION = re.compile(
     r"(?:(?P<whole>\d(?<![\w.,/⁄:'-]\d)\d{0,5})(?:[ \n\x1f] ?|[ \n](?:&|and|und|et|y|e)[ \n]|(?=\^)))?"
     r"\^?(?P<part>\d\d?)(?P<bar>[/⁄])\^?(?P<of>100|\d\d?)(?![\d/⁄]|[.,]\d)"
 )
+# A mark that is no decimal mark, between two numbers that may be one: `1234· 56`, `12,—50`, `12=50`. A point or comma
+# with spaces may be one too: `1.234 ,56`. So may a space after a currency: `Fr. 12 50`.
+_ODD_MARK: Final = r"(?:[ ]?[·=^~][ ]?|[.,:][ ]?[-—–][ ]?|[ ][.,][ ]?)"
+_PART_AFTER = re.compile(rf"{_ODD_MARK}\d\d(?![\w.,:/])")
+_PART_BEFORE = re.compile(rf"\d{_ODD_MARK}\Z")
+_SPACE_BEFORE_PART = re.compile(r"[ ]\d\d(?![\w.,:/%\-]|[ ]?\d)")
 _UNITS_OR_SCALES: Final = frozenset({"m", "t", "mm"})  # `3 m` is a length, `$3m` is three million or three thousand
 _SCALES_OF_MONEY: Final = frozenset({"mm", "b", "bin", "md", "mds", "tn", "bil"})  # other meanings without a currency
 
@@ -418,7 +430,8 @@ class NumberIndex:
         numbers = read_number(before, body, after, self.kind).numbers
         if any(number.values and number.values[0].startswith("-") for number in numbers):
             numbers = self._numbers_in_brackets(start, end, numbers)
-        if _SPACE.search(body) and "," not in body:  # it may be two numbers that are printed close together
+        # It may be two numbers that are printed close together.
+        if _SPACE.search(body) and "," not in body and not ((apart := _cents_apart(body)) and _has_cent_word(apart)):
             numbers = tuple(
                 number._replace(certainty=min(number.certainty, _EITHER_SIGN_CERTAINTY)) for number in numbers
             )
@@ -487,7 +500,7 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     elif (middle := _MIDDLE.fullmatch(body)) and middle[2] != ":":
         currency = units.codes_of(middle[2])
     elif (apart := _cents_apart(body)) and apart["money"]:
-        currency = units.codes_of(apart["money"])
+        currency = _codes_apart(apart)
     places = int(exponent[1]) if exponent else _scale_places(before, left, right, kind)
     if "power" in right and places is not None:
         exponent = right["power"]
@@ -507,6 +520,8 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     is_minus, is_either, is_range = _sign(before, body, after, left, right)
     booked = _booked_signs(left, right, kind)
     is_minus = is_minus or booked == (True,)
+    if _CENTS.search(body) and not is_minus and not booked and _DEBIT_BEFORE.search(before):
+        is_either = True  # `Debit/Soll 50.00`
     if start < 0 and "sign" in left and "money" in left:
         is_minus, is_either = False, True  # `CHF -.50` may be 50 cents
     before_rest = before[: min((token.start() for token in left.values()), default=len(before))]
@@ -532,17 +547,32 @@ def read_number(before: str, body: str, after: str, kind: DocumentKind | None = 
     start -= before.endswith("-")
     # `Shop > 75` may be breadcrumb navigation, `9.99+` a mark on a receipt, and `at most 5` a text that ends in 5.
     is_limit = "limit" in left and left["limit"][0] != "> " and not left["limit"][0][0].isalpha()
+    is_limit |= "limit" in right
     is_range |= _RANGE_END.search(before_rest) is not None or _RANGE_START.match(after_rest) is not None
     certainty = (
         _LIMIT_CERTAINTY
-        if "limit" in left or is_range or (after.startswith("+") and kind != "account" and not is_in_segment)
+        if "limit" in left
+        or "limit" in right
+        or is_range
+        or (after.startswith("+") and kind != "account" and not is_in_segment)
         else _EITHER_SIGN_CERTAINTY
-        if is_either
+        if is_either or _may_be_part(before, body, after, left, right)
         else 1.0
     )
     reading = _OTHER_READING_CERTAINTY if len(booked) > 1 and not is_minus else 1.0
     number = Number(start, end, values, shifted, currency, unit, certainty, is_limit, reading)
     return ParsedNumber((number,), before_rest, after_rest)
+
+
+def _may_be_part(before: str, body: str, after: str, left: _Tokens, right: _Tokens) -> bool:
+    """Return whether digits may be the whole or the cents of an amount whose decimal mark was printed or read oddly."""
+    if right.keys() - {"raised", "money"}:
+        return False
+    if _CENTS.search(body) is None and (
+        _PART_AFTER.match(after) or ("money" in left and _SPACE_BEFORE_PART.match(after))
+    ):
+        return True
+    return len(body) == 2 and body.isdigit() and _PART_BEFORE.search(before) is not None
 
 
 def _read_end_of_range(before: str, body: str, after: str, kind: DocumentKind | None) -> ParsedNumber | None:
@@ -844,14 +874,15 @@ def _find_middle_marks(text: str, are_joined: Callable[[int], bool]) -> Iterator
 def _find_cents_apart(text: str, are_joined: Callable[[int], bool]) -> Iterator[tuple[int, int]]:
     for found in _pattern(_CENTS_APART).finditer(text):
         start, end = found.span()
-        codes = units.codes_of(found["money"]) if found["money"] else None
+        codes = _codes_apart(found)
         if not (found["whole"].isdigit() or _is_grouped(found["whole"])):
             continue
         if found["money"] and (codes is None or not codes.isdisjoint(_WITHOUT_CENTS)):
             continue
         is_after_money = _is_after_money(text, start, are_joined)
         if not _has_cent_word(found):
-            has_unit = _is_before_unit(text, end, are_joined, "unit")
+            # The h of a heller and the kr of a kurus are also an hour and a crown.
+            has_unit = _is_before_unit(text, end, are_joined, "unit") and not _HELLER_AFTER.match(text, end)
             is_year = _YEAR.fullmatch(found["whole"]) is not None
             if not found["money"] or is_after_money or len(found["part"]) == 1 or is_year or has_unit:
                 continue  # `€ 12 € 50`, `12 EUR 50 EUR`, `2024 EUR 50`
@@ -884,6 +915,12 @@ def _is_after_money(text: str, at: int, are_joined: Callable[[int], bool]) -> bo
 def _is_before_unit(text: str, at: int, are_joined: Callable[[int], bool], kind: Literal["money", "unit"]) -> bool:
     found = _UNIT_AFTER.match(text, at)
     return found is not None and found[kind] is not None and (text[at] != "\n" or are_joined(at))
+
+
+def _codes_apart(apart: re.Match[str]) -> Codes | None:
+    """Return the currency before cents; F is that of French francs only there."""
+    money = apart["money"]
+    return _FRANCS if money == "f" else units.codes_of(money) if money else None
 
 
 def _has_cent_word(apart: re.Match[str]) -> bool:

@@ -145,7 +145,7 @@ _SCALE_WORDS: Final[tuple[tuple[int | None, str], ...]] = (
         3,
         "k tsd thsd thousand thousands tausend mila mille duizend tusen tusind tuhat tuhatta ezer mie mii tys tis",
     ),
-    (3, "tisic ribu nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
+    (3, "tisic ribu rb хил nghin ngan тыс тысяч тысячи тысяча тис тисяч χιλ χιλιαδες ألف آلاف אלף हज़ार हजार 천"),
     (2, "hundred hundert"),
     (5, "lakh lakhs lac लाख"),
     (6, "mio mln mn million millions millionen millioner millones milioni millon milion miliony milionow milionu"),
@@ -209,6 +209,15 @@ def any_of(words: Iterable[str]) -> str:
 # Letters that may mean a currency only next to a number, and even there not for certain.
 _AMBIGUOUS_CURRENCIES: Final = "try mad cop pen ron sek ft fr kn lv lei р ct cts tl"
 _AMBIGUOUS_CURRENCY_WORDS: Final = frozenset(_AMBIGUOUS_CURRENCIES.split())
+_SCALED_SYMBOLS: Final = (
+    (r"(?:(?:usd|eur|gbp|chf|aud|cad|[$€£¥]) ?)?(?<![\d.,])['’]?000'?s?|thousands?|tausend|k(?:eur|usd|chf|gbp|€)"
+     r"|[$€£]k|t(?:eur|usd|chf|gbp|€)|tsd|tkr|ksek|milliers|miles de|migliaia|milhares|duizend(?:en)?|tusen(?:tal)?"
+     r"|tys|тыс|千[円元]|千日元|k[€$£]", 3),
+    (r"万[円元]|萬[円元]|만원", 4),
+    (r"millions?|mio|mln|millionen|millones|milioni|milhoes|miljoen(?:en)?|miljoner|m(?:eur|usd|chf|gbp|sek|€)"
+     r"|[$€£]m|[$€£]mn|млн|百万円|백만원", 6),
+    (r"billions?|milliarden|milliards|miliardi|mrd|mld|[$€£]bn|млрд|十億円|십억원", 9),
+)  # fmt: skip
 _ANY_SYMBOL = re.compile(rf"(?:(?<![^\W\d_])[^\W\d_]{{1,3}})?[{SYMBOLS}]")
 
 
@@ -310,6 +319,41 @@ def heading_currencies(text: str) -> set[Codes]:
         if (word.upper() in _ISO_CODES or word[-1:] in SYMBOLS) and word not in _AMBIGUOUS_CURRENCY_WORDS
         if (codes := codes_of(word))
     }
+
+
+@cache
+def _scale_pattern() -> re.Pattern[str]:
+    groups = "|".join(f"(?P<p{places}>{words})" for words, places in _SCALED_SYMBOLS)
+    return re.compile(rf"(?<![^\W_])(?:{groups})(?![^\W_])")
+
+
+@cache
+def _declared_scale_pattern() -> re.Pattern[str]:
+    groups = "|".join(f"(?P<p{places}>{words})" for words, places in _SCALED_SYMBOLS)
+    money = rf"(?:[a-z]{{3}}|[{SYMBOLS}]|euros?|us dollars?|dollars?)"
+    return re.compile(
+        rf"(?:[(\[]|(?<![^\W_])(?:amounts|figures|values|expressed|stated|shown|reported|presented|betrage|angaben|zahlen"
+        rf"|werte|montants|exprimes?|importi|importes|bedragen|belopp|单位|単位|단위) ?:? ?(?:are |sind )?)"
+        rf"(?:(?:all )?(?:amounts |figures )?(?:in|en|i) )?(?:{money} )?(?:{groups})(?![^\W_])"
+        rf"|(?<![^\W_]){money} in (?:{groups.replace('?P<p', '?P<q')})(?![^\W_])"
+    )
+
+
+def _places(found: Iterable[re.Match[str]]) -> set[int]:
+    return {int(one.lastgroup[1:]) for one in islice(found, _MAX_MATCHES) if one.lastgroup}
+
+
+def heading_scale(text: str) -> int:
+    """Return by how many places a folded heading, such as `Revenue (TEUR)` or `£m`, shifts the decimal point of the
+    numbers below it; 0 if it names no scale, or several."""
+    places = _places(_scale_pattern().finditer(text))
+    return places.pop() if len(places) == 1 else 0
+
+
+def declared_scale(text: str) -> int:
+    """Return the same of a folded text that states it for all its amounts: `(in thousands of EUR)`."""
+    places = _places(_declared_scale_pattern().finditer(text))
+    return places.pop() if len(places) == 1 else 0
 
 
 def named_in_key(words: Sequence[str]) -> tuple[set[Codes], set[str]]:

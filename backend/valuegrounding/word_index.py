@@ -12,7 +12,7 @@ from operator import add
 from typing import Final, NamedTuple
 
 from valuegrounding import dates, folding, layout, numbers, units
-from valuegrounding.page import SearchablePage, Word
+from valuegrounding.page import Box, SearchablePage, Word
 from valuegrounding.text_stream import Span, TextStream
 
 MAX_WORD_CHARACTERS: Final = 2_000  # longer words are not searched
@@ -25,6 +25,7 @@ _MAX_YEARS: Final = 20  # years that are tried for a date without a year
 _MAX_WORDS_TO_CELL_BELOW: Final = 60
 _MAX_HEADINGS: Final = 200  # of a page that name a currency or unit
 _MAX_HEADING_WORDS: Final = 4
+_SCALABLE = re.compile(r"\d[.,'’]\d{1,3}(?!\d)|\d{3}")
 _MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
 _MAX_GAP_TO_UNIT: Final = 4.0
 
@@ -40,11 +41,12 @@ _GROUPED = re.compile(
 
 
 class _Heading(NamedTuple):
-    """A cell without digits that names currencies or units."""
+    """A cell without digits that names currencies, units or a scale."""
 
     box: Word
     currencies: set[units.Codes]
     units: set[str]
+    scale: int  # places of the decimal point
 
 
 class WordIndex:
@@ -82,6 +84,7 @@ class WordIndex:
         self._currencies: dict[int, set[units.Codes]] = {}
         self._units: dict[int, set[str]] = {}
         self._headings: dict[int, list[_Heading]] = {}
+        self._scales: dict[int, int] = {}  # by page
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
@@ -266,6 +269,36 @@ class WordIndex:
             self._units[page] = units.column_units(self.page_text(page))
         return self._units[page]
 
+    def scale_of(self, word: int) -> int:
+        """Return by how many places the decimal point of a number is shifted by the nearest heading above it that names
+        a scale, or by a line such as `(in thousands)` on its page; 0 if none does."""
+        page = self.page_of[word]
+        if named := [heading for heading in self._headings_above(word) if heading.scale]:
+            return max(named, key=lambda heading: heading.box[4]).scale
+        return self._declared_scale(page) if _SCALABLE.search(str(self.words[word][0])) else 0
+
+    def scales(self) -> set[int]:
+        """Return the scales that headings and lines of the document name."""
+        pages = range(len(self.pages))
+        found = {heading.scale for page in pages for heading in self._headings_of(page)}
+        return (found | {self._declared_scale(page) for page in pages}) - {0}
+
+    def word_at(self, page: int, box: Box) -> int | None:
+        """Return the first word of a page, by its number, whose middle is in a box."""
+        if page not in self.pages:
+            return None
+        x0, y0, x1, y1 = box
+        for at in self.words_of_page(self.pages.index(page)):
+            _, left, top, right, bottom = self.words[at][:5]
+            if x0 - 1e-4 <= (left + right) / 2 <= x1 + 1e-4 and y0 - 1e-4 <= (top + bottom) / 2 <= y1 + 1e-4:
+                return at
+        return None
+
+    def _declared_scale(self, page: int) -> int:
+        if page not in self._scales:
+            self._scales[page] = units.declared_scale(self.page_text(page))
+        return self._scales[page]
+
     def _headings_above(self, word: int) -> list[_Heading]:
         own = self.words[word]
         return [
@@ -286,8 +319,8 @@ class WordIndex:
             is_end = at + 1 == own.stop or not self.are_in_one_cell(at, at + 1)
             if is_end and at - first < _MAX_HEADING_WORDS:
                 text = " ".join(self.folded[first : at + 1])
-                if not any(map(str.isdigit, text)):
-                    named = units.heading_currencies(text), units.column_units(text)
+                if not any(map(str.isdigit, text.replace("000", ""))):
+                    named = units.heading_currencies(text), units.column_units(text), units.heading_scale(text)
                     if any(named):
                         yield _Heading(layout.merge(self.words[first : at + 1]), *named)
 

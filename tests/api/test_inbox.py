@@ -148,6 +148,8 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
     ("printed", "fields", "path", "expected"),
     [
         ("Total 1.250 EUR\n", {"total": 1.25}, "total", [(1.25, "printed"), (1250, "other_reading")]),
+        ("Item   TEUR\nTotal  50\n", {"total": 50}, "total", [(50, "printed"), (50_000, "other_reading")]),
+        ("Item   TEUR\nTotal  50\n", {"total": 50_000}, "total", [(50_000, "printed"), (50, "other_reading")]),
         (
             "United Kingdom\nDate 04/12/2026\n",
             {"date": "2026-12-04"},

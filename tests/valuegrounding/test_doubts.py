@@ -165,3 +165,38 @@ def test_longer_text_is_less_certain_and_still_above_the_threshold() -> None:
     text = "one two three four five six seven eight nine ten eleven twelve"
     found = [document_index(one).ground({"name": one})["name"].confidence for one in ("one", "one two", text)]
     assert found == [1, 0.998, pytest.approx(0.998**10, abs=1e-4)] and found[-1] > 0.95
+
+
+@pytest.mark.parametrize(
+    ("page", "printed", "scaled"),
+    [
+        ("Item     Revenue (TEUR)\nBox      1.234,5", 1234.5, 1_234_500),
+        ("Item     £m\nBox      50", 50, 50_000_000),
+        ("Item     £'000\nBox      50", 50, 50_000),
+        ("Item     万円\nBox      50", 50, 500_000),
+        ("(in thousands of EUR)\nBox      900", 900, 900_000),
+        ("Angaben in Mio. EUR\nBox      1,5", 1.5, 1_500_000),
+        ("$ in billions\nBox      2.25", 2.25, 2_250_000_000),
+    ],
+)
+def test_numbers_below_a_scale_are_found_as_printed_and_scaled_and_both_are_doubted(
+    page: str, printed: float, scaled: int
+) -> None:
+    for value in (printed, scaled):
+        found = document_index(page).ground({"revenue": value})["revenue"]
+        assert (found.state, found.doubts, found.reason) == ("found", ("scale",), "scale")
+    assert document_index(page).ground({"revenue": 10 * scaled})["revenue"].state == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("page", "fields"),
+    [
+        ("Item     Revenue (TEUR)\nBox      1.234,5", {"revenue_teur": 1234.5}),
+        ("Item     £m       Year\nBox      50       2023", {"year": 2023}),
+        ("Item     £m       Share\nBox      50       12 %", {"share": 12}),
+        ("Item     £m\nBox      1.5 million", {"revenue": 1_500_000}),
+        ("Millions of boxes were sold in all of the years\nBox      50", {"revenue": 50}),
+    ],
+)
+def test_numbers_whose_scale_is_known_are_not_doubted(page: str, fields: dict[str, float]) -> None:
+    assert doubts(document_index(page), fields) == {}

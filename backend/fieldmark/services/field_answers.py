@@ -28,6 +28,7 @@ from fieldmark.stores import extractions
 from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
 from valuegrounding import Boxes, DocumentIndex, Location
 from valuegrounding.dates import find_dates
+from valuegrounding.decimals import canonical_decimal
 from valuegrounding.folding import fold
 from valuegrounding.numbers import BODY, possible_values
 from valuegrounding.units import codes_of
@@ -174,7 +175,8 @@ def _printed(index: DocumentIndex, row: ExtractionRow, path: Path, other: JsonVa
     proof = as_object(row.evidence.get(name))
     quote = proof.get("quote")
     if not isinstance(value, Missing | dict | list) and proof.get("state") == "found" and isinstance(quote, str):
-        yield from _readings(value, quote, as_object(row.evidence.get(name)))
+        page, boxes = _place(proof)
+        yield from _readings(value, quote, proof, 0 if page is None else index.scale_at(page, boxes))
         return
     if isinstance(value, dict | list):
         return
@@ -225,8 +227,9 @@ def _dates_in(quote: str) -> list[tuple[str, AnswerCode | None]]:
     ]
 
 
-def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[CandidateAnswer]:
-    """Yield the stored value and what its printed text may mean instead."""
+def _readings(value: JsonValue, quote: str, proof: JsonObject, scale: int) -> Iterator[CandidateAnswer]:
+    """Yield the stored value and what its printed text may mean instead. A heading shifts the decimal point by `scale`
+    places."""
     place = _place(proof)
     doubt = proof.get("reason")
     folded = fold(quote)
@@ -244,7 +247,10 @@ def _readings(value: JsonValue, quote: str, proof: JsonObject) -> Iterator[Candi
                 if number != value:
                     yield CandidateAnswer(number, "other_reading", {"quote": quote}, *place)
     if doubt == "scale" and is_number(value):
-        yield CandidateAnswer(value / 100, "other_reading", {"quote": quote}, *place)
+        printed = [text for body in BODY.findall(folded) for text in possible_values(body)]
+        is_scaled = canonical_decimal(abs(value)) not in printed
+        other = value / (10**scale if is_scaled else 100) if is_scaled or not scale else value * 10**scale
+        yield CandidateAnswer(other, "other_reading", {"quote": quote}, *place)
     if proof.get("match") == "symbol":
         codes = codes_of(folded.strip()) or frozenset[str]()
         common = [one for one in _COMMON_CURRENCIES if one in codes] + sorted(codes - {*_COMMON_CURRENCIES})
