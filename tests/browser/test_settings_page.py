@@ -20,22 +20,30 @@ async def test_member_is_invited_and_removed(serve, browsing):
         page, stranger = window.page, uuid4()
         await scope_of_user(server.runtime.database, stranger)
         await window.open("/settings")
-        await page.get_by_label(label("settings.organisation.create")).fill("Acme")
-        await page.get_by_role("button", name="Create", exact=True).click()
+        await page.get_by_role("button", name=label("settings.organisation.create")).click()
+        form = page.get_by_role("dialog")
+        await form.get_by_label(label("settings.organisation.name")).fill("Acme")
+        await form.get_by_role("button", name=label("settings.organisation.create")).click()
         await page.get_by_role("button", name="Organisation: Acme").wait_for()
         await page.get_by_role("tab", name=label("settings.sections.approvals")).click()
         await page.get_by_role("switch", name=label("settings.organisation.second_person")).click()
         # A run asks for the actions that are checked.
-        in_chat = page.get_by_role("group", name=label("agents.document"))
-        await in_chat.locator("summary").click()
-        await in_chat.get_by_role("checkbox", name=label("tools.create_tag")).click()
-        await in_chat.get_by_role("checkbox", name=label("tools.create_tag"), checked=False, disabled=False).wait_for()
-        # One box allows and asks for all actions of an agent.
-        group = page.get_by_role("group", name=label("agents.stack"))
-        box = group.get_by_role("checkbox").first
-        for is_asked in (False, True):
-            await box.click()
-            await group.get_by_role("checkbox", checked=is_asked, disabled=False).first.wait_for()
+        table = page.get_by_role("region", name=label("settings.organisation.needsApproval")).last
+
+        async def choose(agent: str, action: str) -> None:
+            name = label("settings.actionsFor", name=label(f"agents.{agent}"))
+            await table.get_by_role("button", name=name).click()
+            await page.get_by_role("menuitem", name=label(f"settings.organisation.{action}")).click()
+
+        await choose("document", "chooseActions")
+        await form.get_by_role("checkbox", name=label("tools.create_tag")).click()
+        await form.get_by_role("checkbox", name=label("tools.create_tag"), checked=False, disabled=False).wait_for()
+        await form.get_by_role("button", name=label("common.close")).click()
+        # All actions of an agent at once.
+        of_tables = table.get_by_role("row").filter(has_text=label("agents.stack"))
+        for action in ("askNone", "askAll"):
+            await choose("stack", action)
+            await of_tables.get_by_text(label(f"settings.organisation.{action}")).filter(visible=True).wait_for()
         await page.get_by_role("link", name="Members", exact=True).click()
         # Styles of a component override the general button style, whichever page was open before.
         invite = page.get_by_role("button", name=label("settings.invitations.invite"))
@@ -51,7 +59,7 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await other.page.get_by_label("Link or token").fill(other.link(user_id=stranger))
         await other.page.get_by_role("button", name="Sign in").click()
         await other.page.get_by_role("heading", name=label("settings.invitations.joinNamed", name="Acme")).wait_for()
-        await other.page.get_by_text(label("settings.roles.memberHint")).wait_for()
+        await other.page.get_by_text(label("settings.roles.memberHint")).first.wait_for()
         await other.page.get_by_role("button", name="Accept").click()
         await other.page.get_by_role("button", name="Organisation: Acme").wait_for()
         await other.open("/settings?part=approvals", user_id=stranger)
@@ -65,12 +73,12 @@ async def test_member_is_invited_and_removed(serve, browsing):
         await page.reload()
         row = page.get_by_role("row").filter(has_text=str(stranger)[:8])
         await row.get_by_role("combobox").click()
-        await page.get_by_role("option", name=label("settings.roles.viewerHint")).click()
+        await page.get_by_role("option", name=label("settings.roles.viewer")).click()
         await page.get_by_text("accepted just now").filter(visible=True).wait_for()
         await other.page.reload()
         await other.page.get_by_text(label("settings.members.onlyOwners")).wait_for()
         await other.page.get_by_role("link", name="Keys", exact=True).click()
-        await other.page.get_by_role("heading", name=label("settings.sections.keys")).wait_for()
+        await other.page.get_by_role("heading", name=label("areas.keys")).wait_for()
         assert await other.page.get_by_role("button", name=label("settings.keys.create")).count() == 0
         # A viewer gets no controls that write.
         await other.page.get_by_role("link", name="Documents", exact=True).click()
@@ -180,13 +188,14 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         # A rule, and what is stored of the quota: in the settings, and above the documents.
         made = (await server.http.post("/api/schemas", json={"name": "Bills", "schema": {"type": "object"}})).json()
         await page.get_by_role("tab", name=label("settings.sections.rules")).click()
+        await page.get_by_role("button", name=label("settings.rules.add")).click()
         await page.get_by_role("combobox", name=label("settings.rules.condition")).click()
         await page.get_by_role("option", name=label("settings.rules.conditions.filename")).click()
         await page.get_by_label(label("settings.rules.value"), exact=True).fill("bill-*.pdf")
         await page.get_by_role("combobox", name=label("settings.rules.target")).click()
         await page.get_by_role("option", name="Bills").click()
-        await page.get_by_role("button", name=label("settings.rules.add")).click()
-        await page.get_by_role("listitem").filter(has_text="bill-*.pdf").get_by_text("Bills").wait_for()
+        await page.get_by_role("dialog").get_by_role("button", name=label("settings.rules.add")).click()
+        await page.get_by_role("row").filter(has_text="bill-*.pdf").get_by_text("Bills").wait_for()
         (rule,) = (await server.get(f"organisations/{server.scope.org_id}/upload_rules"))["items"]
         assert (rule["filename"], rule["schema_id"]) == ("bill-*.pdf", made["id"])
         await server.upload_text("A bill.")

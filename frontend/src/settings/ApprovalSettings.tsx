@@ -1,14 +1,21 @@
 /** Who approves what agents write, and which of their actions need it. Owners can change it; changes apply at once. */
 
 import { useQueries } from '@tanstack/react-query';
+import { Ellipsis, ListChecks, ShieldCheck, ShieldOff } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
 import { api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
 import { toolName } from '../run/toolText';
 import { t } from '../shared/i18n';
+import { Button } from '../components/ui/Button';
+import { Card } from '../components/ui/Card';
 import { Checkbox } from '../components/ui/Checkbox';
+import { Dialog } from '../components/ui/Dialog';
 import { Field } from '../components/ui/Field';
+import { Menu, MenuItem } from '../components/ui/Menu';
 import { Select } from '../components/ui/Select';
 import { Switch } from '../components/ui/Switch';
+import { Table, Td, Tr } from '../components/ui/Table';
 import { agentToolsQuery } from './settingsQueries';
 import { useChange } from '../shared/useChange';
 
@@ -23,24 +30,34 @@ export function useOrganisationChange(organisation: Organisation) {
   return { change, shown: { ...organisation, ...(change.isPending && change.variables) } as Organisation };
 }
 
+/** Settings below each other, with a line between. */
+export function SettingRows({ children }: { children: ReactNode }) {
+  return <Card className="divide-y divide-line py-1 [&>*]:py-3">{children}</Card>;
+}
+
 export function ApprovalSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
   const { change, shown } = useOrganisationChange(organisation);
   const disabled = !isOwner || change.isPending;
   return (
     <>
-      <Field label={t('settings.organisation.approvers')} layout="row">
-        <Select
-          className="w-44!"
-          value={shown.approvers ?? 'members'}
-          disabled={disabled}
-          options={(['members', 'owners'] as const).map((value) => ({
-            value,
-            label: t(`settings.organisation.approver.${value}`),
-          }))}
-          onChange={(approvers) => change.mutate({ approvers })}
-        />
-      </Field>
-      <Switches keys={['second_person']} organisation={shown} disabled={disabled} onChange={change.mutate} />
+      <SettingRows>
+        <Field
+          label={t('settings.organisation.approvers')}
+          hint={t('settings.organisation.approversHint')}
+          layout="row">
+          <Select
+            className="w-44!"
+            value={shown.approvers ?? 'members'}
+            disabled={disabled}
+            options={(['members', 'owners'] as const).map((value) => ({
+              value,
+              label: t(`settings.organisation.approver.${value}`),
+            }))}
+            onChange={(approvers) => change.mutate({ approvers })}
+          />
+        </Field>
+        <Switches keys={['second_person']} organisation={shown} disabled={disabled} onChange={change.mutate} />
+      </SettingRows>
       <ToolsToApprove
         approved={shown.auto_approved_tools ?? []}
         disabled={disabled}
@@ -79,70 +96,83 @@ interface ToolsProps {
 function ToolsToApprove({ approved, disabled, onChange }: ToolsProps) {
   const tools = useQueries({ queries: WRITING_AGENTS.map(agentToolsQuery) });
   const all = tools.flatMap(({ data }) => data?.read_write ?? []);
+  const ask = (changed: readonly string[], isAsked: boolean) =>
+    onChange(all.filter((one) => (changed.includes(one) ? !isAsked : approved.includes(one))));
   return (
-    <>
-      <div>
-        <b className="font-medium">{t('settings.organisation.needsApproval')}</b>
-        <p className="muted">{t('settings.organisation.needsApprovalHint')}</p>
-      </div>
-      {WRITING_AGENTS.map((agent, index) => (
-        <ToolGroup
-          key={agent}
-          agent={agent}
-          tools={tools[index]?.data?.read_write ?? []}
-          approved={approved}
-          disabled={disabled}
-          onChange={(changed, isAsked) =>
-            onChange(all.filter((one) => (changed.includes(one) ? !isAsked : approved.includes(one))))
-          }
-        />
-      ))}
-    </>
+    <Card title={t('settings.organisation.needsApproval')} className="grid gap-3">
+      <p className="-mt-3 text-muted-foreground">{t('settings.organisation.needsApprovalHint')}</p>
+      <Table label={t('settings.organisation.needsApproval')}>
+        <tbody className="[&_td]:h-13">
+          {WRITING_AGENTS.map((agent, index) => (
+            <AgentRow
+              key={agent}
+              agent={agent}
+              tools={tools[index]?.data?.read_write ?? []}
+              approved={approved}
+              disabled={disabled}
+              onAsk={ask}
+            />
+          ))}
+        </tbody>
+      </Table>
+    </Card>
   );
 }
 
-interface GroupProps {
+interface AgentProps {
   agent: (typeof WRITING_AGENTS)[number];
   tools: readonly string[];
   approved: readonly string[];
   disabled: boolean;
-  onChange: (tools: readonly string[], isAsked: boolean) => void;
+  onAsk: (tools: readonly string[], isAsked: boolean) => void;
 }
 
-/** One checkbox for all tools of an agent; each tool on demand. */
-function ToolGroup({ agent, tools, approved, disabled, onChange }: GroupProps) {
+/** The actions of an agent for which it asks: all, none, or the chosen ones. */
+function AgentRow({ agent, tools, approved, disabled, onAsk }: AgentProps) {
+  const [isChoosing, setChoosing] = useState(false);
   const asked = tools.filter((one) => !approved.includes(one));
+  const name = t(`agents.${agent}`);
+  const text =
+    asked.length === tools.length || asked.length === 0
+      ? t(asked.length === 0 ? 'settings.organisation.askNone' : 'settings.organisation.askAll')
+      : t('settings.organisation.askedOf', { asked: asked.length, count: tools.length });
   return (
-    <fieldset aria-label={t(`agents.${agent}`)} disabled={disabled} className="rounded-md border border-border">
-      <div className="flex items-center gap-2 px-3 py-1.5">
-        <Checkbox
-          className="flex-1"
-          checked={asked.length > 0}
-          isPartial={asked.length > 0 && asked.length < tools.length}
-          disabled={disabled || tools.length === 0}
-          onChange={() => onChange(tools, asked.length < tools.length)}>
-          <span>
-            <span className="block font-medium">{t(`agents.${agent}`)}</span>
-            <span className="block text-xs text-muted-foreground">{t(`settings.organisation.groups.${agent}`)}</span>
-          </span>
-        </Checkbox>
-      </div>
-      <details className="border-t border-line px-3 py-1.5">
-        <summary className="w-fit rounded-xs text-xs text-muted-foreground hover:text-foreground">
-          {t('settings.organisation.askedOf', { asked: asked.length, count: tools.length })}
-        </summary>
-        <div className="mt-1 grid gap-x-4 sm:grid-cols-2">
-          {tools.map((tool) => (
-            <Checkbox
-              key={tool}
-              checked={!approved.includes(tool)}
-              disabled={disabled}
-              onChange={(isAsked) => onChange([tool], isAsked)}>
-              {toolName(tool)}
-            </Checkbox>
-          ))}
-        </div>
-      </details>
-    </fieldset>
+    <Tr>
+      <Td className="w-full py-1.5">
+        <p className="font-medium">{name}</p>
+        <p className="text-xs text-muted-foreground">{t(`settings.organisation.groups.${agent}`)}</p>
+        <p className="text-xs sm:hidden">{text}</p>
+      </Td>
+      <Td className="whitespace-nowrap max-sm:hidden">{text}</Td>
+      <Td className="text-right">
+        <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('settings.actionsFor', { name })} />}>
+          <MenuItem icon={ShieldCheck} disabled={disabled} onChoose={() => onAsk(tools, true)}>
+            {t('settings.organisation.askAll')}
+          </MenuItem>
+          <MenuItem icon={ShieldOff} disabled={disabled} onChoose={() => onAsk(tools, false)}>
+            {t('settings.organisation.askNone')}
+          </MenuItem>
+          <MenuItem icon={ListChecks} onChoose={() => setChoosing(true)}>
+            {t('settings.organisation.chooseActions')}
+          </MenuItem>
+        </Menu>
+        <Dialog
+          title={`${t('settings.organisation.needsApproval')}: ${name}`}
+          open={isChoosing}
+          onClose={() => setChoosing(false)}>
+          <div className="grid text-left">
+            {tools.map((tool) => (
+              <Checkbox
+                key={tool}
+                checked={!approved.includes(tool)}
+                disabled={disabled}
+                onChange={(isAsked) => onAsk([tool], isAsked)}>
+                {toolName(tool)}
+              </Checkbox>
+            ))}
+          </div>
+        </Dialog>
+      </Td>
+    </Tr>
   );
 }

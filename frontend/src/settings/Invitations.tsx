@@ -1,22 +1,20 @@
 /** Invitations: create a link per person, see their status, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Ban, Plus } from 'lucide-react';
+import { Ban } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Invitation, MembershipRole, Organisation } from '../api/types';
-import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { formatAge, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
-import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
-import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { DialogActions } from '../components/ui/Dialog';
 import { RowMenu } from './RowMenu';
 import { roleOptions } from './Members';
-import { SettingsTable } from './SettingsTable';
-import { OneTimeSecret } from './OneTimeSecret';
+import { SettingsList } from './SettingsTable';
+import { AddSecret } from './OneTimeSecret';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
@@ -26,94 +24,89 @@ import { useChange } from '../shared/useChange';
 
 export function Invitations({ organisation }: { organisation: Organisation }) {
   const invitations = useQuery(invitationsQuery(organisation.id));
-  const [isOpen, setOpen] = useState(false);
-  const [email, setEmail] = useState('');
-  const [role, setRole] = useState<MembershipRole>('member');
-  const [link, setLink] = useState<string | null>(null);
   const touches = ['organisation', organisation.id, 'invitations'] as const;
   const path = { organisation_id: organisation.id };
-  const invite = useChange([touches], async () => {
-    const body = { role, days: 7, ...(email !== '' && { email }) };
-    const made = await api.post('/api/organisations/{organisation_id}/invitations', { path, body });
-    setLink(`${serviceAddress}/invitation#${made.token}`);
-    setEmail('');
-  });
   const revoke = useChange([touches], (invitationId: string) =>
     api.delete('/api/organisations/{organisation_id}/invitations/{invitation_id}', {
       path: { ...path, invitation_id: invitationId },
     }),
   );
-  const close = () => {
-    setOpen(false);
-    setLink(null);
-  };
   return (
-    <Card
+    <SettingsList
       title={t('settings.sections.invitations')}
-      actions={
-        <Button kind="main" icon={Plus} onClick={() => setOpen(true)}>
-          {t('settings.invitations.invite')}
-        </Button>
-      }>
-      <Dialog title={t('settings.invitations.invite')} open={isOpen} onClose={close} keepsOpen={link !== null}>
-        {link === null ? (
-          <Form className="grid gap-3" onSubmit={() => invite.mutate()}>
-            <Field label={t('settings.invitations.email')}>
-              <Input type="email" value={email} maxLength={320} onValueChange={setEmail} />
-            </Field>
-            <Field label={t('settings.invitations.role')}>
-              <Select value={role} options={roleOptions()} onChange={setRole} />
-            </Field>
-            <DialogActions label={t('settings.invitations.create')} disabled={invite.isPending} onClose={close} />
-          </Form>
-        ) : (
-          <OneTimeSecret
-            hint={t('settings.invitations.created')}
-            label={t('settings.invitations.link')}
-            secret={link}
-            onDone={close}
-          />
-        )}
-      </Dialog>
-      <SettingsTable
-        label={t('settings.sections.invitations')}
-        list={invitations}
-        heads={
-          <>
-            <Th>{t('settings.invitations.for')}</Th>
-            <Th className="max-sm:hidden">{t('settings.invitations.role')}</Th>
-            <Th className="max-sm:hidden">{t('settings.invitations.status')}</Th>
-          </>
-        }
-        row={(one) => (
-          <Tr key={one.id} className={cn(!isPending(one) && 'text-muted-foreground')}>
-            <Td className="w-full max-w-0 py-1.5">
-              <p className="truncate">
-                {one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
-              </p>
-              <p className="text-xs text-muted-foreground sm:hidden">
-                {t(`settings.roles.${one.role}`)} · {statusText(one)}
-              </p>
-            </Td>
-            <Td className="max-sm:hidden">{t(`settings.roles.${one.role}`)}</Td>
-            <Td className="whitespace-nowrap max-sm:hidden" title={formatTime(one.expires_at)}>
-              {statusText(one)}
-            </Td>
-            <Td className="text-right">
-              {isPending(one) && (
-                <RowMenu
-                  name={one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
-                  icon={Ban}
-                  action={t('settings.invitations.revoke')}
-                  question={t('settings.invitations.revokeQuestion')}
-                  onConfirm={() => revoke.mutate(one.id)}
-                />
-              )}
-            </Td>
-          </Tr>
-        )}
-      />
-    </Card>
+      add={
+        <AddSecret
+          title={t('settings.invitations.invite')}
+          hint={t('settings.invitations.created')}
+          label={t('settings.invitations.link')}
+          form={(onMade, onClose) => (
+            <NewInvitation organisationId={organisation.id} onMade={onMade} onClose={onClose} />
+          )}
+        />
+      }
+      label={t('settings.sections.invitations')}
+      list={invitations}
+      heads={
+        <>
+          <Th>{t('settings.invitations.for')}</Th>
+          <Th className="max-sm:hidden">{t('settings.invitations.role')}</Th>
+          <Th className="max-sm:hidden">{t('settings.invitations.status')}</Th>
+        </>
+      }
+      row={(one) => (
+        <Tr key={one.id} className={cn(!isPending(one) && 'text-muted-foreground')}>
+          <Td className="w-full max-w-0 min-w-40 py-1.5">
+            <p className="truncate">{one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}</p>
+            <p className="text-xs text-muted-foreground sm:hidden">
+              {t(`settings.roles.${one.role}`)} · {statusText(one)}
+            </p>
+          </Td>
+          <Td className="max-sm:hidden">{t(`settings.roles.${one.role}`)}</Td>
+          <Td className="whitespace-nowrap max-sm:hidden" title={formatTime(one.expires_at)}>
+            {statusText(one)}
+          </Td>
+          <Td className="text-right">
+            {isPending(one) && (
+              <RowMenu
+                name={one.email === null ? t('settings.invitations.anyone') : visibleText(one.email)}
+                icon={Ban}
+                action={t('settings.invitations.revoke')}
+                question={t('settings.invitations.revokeQuestion')}
+                onConfirm={() => revoke.mutate(one.id)}
+              />
+            )}
+          </Td>
+        </Tr>
+      )}
+    />
+  );
+}
+
+interface NewProps {
+  organisationId: string;
+  onMade: (made: { secret: string }) => void;
+  onClose: () => void;
+}
+
+function NewInvitation({ organisationId, onMade, onClose }: NewProps) {
+  const [email, setEmail] = useState('');
+  const [role, setRole] = useState<MembershipRole>('member');
+  const invite = useChange([['organisation', organisationId, 'invitations']], async () => {
+    const body = { role, days: 7, ...(email !== '' && { email }) };
+    const path = { organisation_id: organisationId };
+    const made = await api.post('/api/organisations/{organisation_id}/invitations', { path, body });
+    onMade({ secret: `${serviceAddress}/invitation#${made.token}` });
+  });
+  return (
+    <Form className="grid gap-3" onSubmit={() => invite.mutate()}>
+      <Field label={t('settings.invitations.email')}>
+        <Input type="email" value={email} maxLength={320} onValueChange={setEmail} />
+      </Field>
+      <Field label={t('settings.invitations.role')}>
+        <Select value={role} options={roleOptions()} onChange={setRole} />
+      </Field>
+      <DialogActions label={t('settings.invitations.create')} disabled={invite.isPending} onClose={onClose} />
+    </Form>
   );
 }
 

@@ -1,21 +1,21 @@
 /** API keys: create one for a purpose, with a ready command; see their last use, revoke them. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Ban, Plus } from 'lucide-react';
+import { Ban } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { QueryKey } from '../api/queryKeys';
 import type { Key, Organisation, Permission } from '../api/types';
-import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { DAY_MS, formatAge, formatDay, formatShortDay, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import type en from '../locales/en.json';
 import { serviceAddress } from '../shared/serviceAddress';
 import { cn } from '../components/ui/cn';
-import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { DialogActions } from '../components/ui/Dialog';
 import { RowMenu } from './RowMenu';
-import { ListHead, SettingsTable } from './SettingsTable';
-import { OneTimeSecret } from './OneTimeSecret';
+import { SettingsList } from './SettingsTable';
+import { AddSecret } from './OneTimeSecret';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
@@ -60,93 +60,72 @@ export function Keys({ organisation }: { organisation: Organisation }) {
     items: items.toSorted((a, b) => +isUsable(b) - +isUsable(a)),
   });
   const keys = useQuery({ ...keysQuery(organisation.id), select });
-  const [isAdding, setAdding] = useState(false);
-  const [made, setMade] = useState<{ key: string; canSend: boolean } | null>(null);
   const touches = ['organisation', organisation.id, 'keys'] as const;
   const revoke = useChange([touches], (keyId: string) => api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }));
-  const close = () => {
-    setAdding(false);
-    setMade(null);
-  };
   return (
-    <>
-      <ListHead hint={t('settings.keys.hint')}>
-        {organisation.role !== 'viewer' && (
-          <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-            {t('settings.keys.create')}
-          </Button>
-        )}
-      </ListHead>
-      <Dialog
-        title={t('settings.keys.create')}
-        open={isAdding || made !== null}
-        onClose={close}
-        keepsOpen={made !== null}>
-        {made === null ? (
-          <NewKey touches={touches} onMade={setMade} onClose={close} />
-        ) : (
-          <OneTimeSecret
+    <SettingsList
+      label={t('settings.sections.keys')}
+      hint={t('settings.keys.hint')}
+      add={
+        organisation.role !== 'viewer' && (
+          <AddSecret
+            title={t('settings.keys.create')}
             hint={t('settings.keys.created')}
             label={t('settings.keys.key')}
-            secret={made.key}
-            example={exampleOf(made)}
-            onDone={close}
+            form={(onMade, onClose) => <NewKey touches={touches} onMade={onMade} onClose={onClose} />}
           />
-        )}
-      </Dialog>
-      <SettingsTable
-        label={t('settings.sections.keys')}
-        list={keys}
-        empty={<p className="text-muted-foreground">{t('settings.keys.none')}</p>}
-        heads={
-          <>
-            <Th>{t('settings.keys.name')}</Th>
-            <Th className="max-sm:hidden">{t('settings.keys.permissions')}</Th>
-            <Th className="max-sm:hidden">{t('settings.keys.lastUsed')}</Th>
-            <Th className="max-sm:hidden">{t('settings.keys.expires')}</Th>
-          </>
-        }
-        row={(one) => (
-          <Tr key={one.id} className={cn(!isUsable(one) && 'text-muted-foreground')}>
-            <Td className="w-full max-w-0 py-1.5">
-              <p className="flex items-baseline gap-2">
-                <span className="truncate font-medium">{visibleText(one.name)}</span>
-                <code className="text-xs text-muted-foreground">{one.prefix}…</code>
-              </p>
-              <p className="text-xs text-muted-foreground sm:hidden">
-                {[permissionsText(one), usedText(one), endText(one)].join(' · ')}
-              </p>
-            </Td>
-            <Td className="max-w-60 truncate max-sm:hidden" title={one.scopes.join(', ')}>
-              {permissionsText(one)}
-            </Td>
-            <Td className="whitespace-nowrap max-sm:hidden">{usedText(one)}</Td>
-            <Td
-              className={cn('whitespace-nowrap max-sm:hidden', endsSoon(one) && 'font-medium text-need')}
-              title={one.expires_at === null ? undefined : formatTime(one.expires_at)}>
-              {endText(one)}
-            </Td>
-            <Td className="text-right">
-              {one.revoked_at === null && (
-                <RowMenu
-                  name={visibleText(one.name)}
-                  icon={Ban}
-                  action={t('settings.keys.revoke')}
-                  question={t('settings.keys.revokeQuestion')}
-                  onConfirm={() => revoke.mutate(one.id)}
-                />
-              )}
-            </Td>
-          </Tr>
-        )}
-      />
-    </>
+        )
+      }
+      list={keys}
+      empty={<p className="text-muted-foreground">{t('settings.keys.none')}</p>}
+      heads={
+        <>
+          <Th>{t('settings.keys.name')}</Th>
+          <Th className="max-lg:hidden">{t('settings.keys.permissions')}</Th>
+          <Th className="max-lg:hidden">{t('settings.keys.lastUsed')}</Th>
+          <Th className="max-lg:hidden">{t('settings.keys.expires')}</Th>
+        </>
+      }
+      row={(one) => (
+        <Tr key={one.id} className={cn(!isUsable(one) && 'text-muted-foreground')}>
+          <Td className="w-full max-w-0 min-w-40 py-1.5">
+            <p className="flex items-baseline gap-2">
+              <span className="truncate font-medium">{visibleText(one.name)}</span>
+              <code className="text-xs text-muted-foreground">{one.prefix}…</code>
+            </p>
+            <p className="text-xs text-muted-foreground lg:hidden">
+              {[permissionsText(one), usedText(one, true), endText(one, true)].join(' · ')}
+            </p>
+          </Td>
+          <Td className="min-w-40 max-lg:hidden lg:min-w-56" title={one.scopes.join(', ')}>
+            <span className="line-clamp-2">{permissionsText(one)}</span>
+          </Td>
+          <Td className="whitespace-nowrap max-lg:hidden">{usedText(one)}</Td>
+          <Td
+            className={cn('whitespace-nowrap max-lg:hidden', endsSoon(one) && 'font-medium text-need')}
+            title={one.expires_at === null ? undefined : formatTime(one.expires_at)}>
+            {endText(one)}
+          </Td>
+          <Td className="text-right">
+            {one.revoked_at === null && (
+              <RowMenu
+                name={visibleText(one.name)}
+                icon={Ban}
+                action={t('settings.keys.revoke')}
+                question={t('settings.keys.revokeQuestion')}
+                onConfirm={() => revoke.mutate(one.id)}
+              />
+            )}
+          </Td>
+        </Tr>
+      )}
+    />
   );
 }
 
 interface NewKeyProps {
   touches: QueryKey;
-  onMade: (made: { key: string; canSend: boolean }) => void;
+  onMade: (made: { secret: string; example: string }) => void;
   onClose: () => void;
 }
 
@@ -160,7 +139,8 @@ function NewKey({ touches, onMade, onClose }: NewKeyProps) {
     const seconds = expiry === 'never' ? null : Number(expiry) * 86_400;
     const body = { name, scopes: [...scopes], expires_in_seconds: seconds };
     const { key } = await api.post('/api/keys', { body });
-    onMade({ key, canSend: scopes.some((one) => one === 'documents:add' || one === 'documents:write') });
+    const canSend = scopes.some((one) => one === 'documents:add' || one === 'documents:write');
+    onMade({ secret: key, example: exampleOf(key, canSend) });
   });
   return (
     <Form className="grid gap-4" onSubmit={() => create.mutate()}>
@@ -185,7 +165,7 @@ function NewKey({ touches, onMade, onClose }: NewKeyProps) {
               key={one}
               checked={chosen.includes(one)}
               onChange={(isOn) => setChosen(SCOPES.filter((other) => (other === one ? isOn : chosen.includes(other))))}>
-              <code>{one}</code>
+              <span title={one}>{scopeText(one)}</span>
             </Checkbox>
           ))}
         </fieldset>
@@ -207,13 +187,13 @@ function NewKey({ touches, onMade, onClose }: NewKeyProps) {
 }
 
 /** A command that works with the new key. */
-function exampleOf({ key, canSend }: { key: string; canSend: boolean }): string {
+function exampleOf(key: string, canSend: boolean): string {
   const call = `curl ${serviceAddress}/api/documents \\\n  -H "Authorization: Bearer ${key}"`;
   return canSend ? `${call} \\\n  -F file=@invoice.pdf` : call;
 }
 
 function expiryText(expiry: (typeof EXPIRIES)[number]): string {
-  if (expiry === 'never') return t('settings.keys.never');
+  if (expiry === 'never') return t('settings.keys.noEnd');
   return expiry === '365' ? t('settings.keys.year') : t('settings.keys.days', { count: Number(expiry) });
 }
 
@@ -222,15 +202,21 @@ function permissionsText({ scopes }: Key): string {
   const isSame = (others: readonly Permission[] | null) =>
     others?.length === scopes.length && others.every((one) => scopes.includes(one));
   const purpose = (Object.keys(PURPOSES) as Purpose[]).find((one) => isSame(PURPOSES[one]));
-  return purpose === undefined ? scopes.join(', ') : t(`settings.keys.purposes.${purpose}`);
+  return purpose === undefined ? scopes.map(scopeText).join(', ') : t(`settings.keys.purposes.${purpose}`);
+}
+
+function scopeText(scope: Permission): string {
+  return t(`settings.keys.scopes.${scope.replace(':', '__') as keyof typeof en.settings.keys.scopes}`);
 }
 
 function isUsable({ revoked_at: revoked, expires_at: expires }: Key): boolean {
   return revoked === null && (expires === null || Date.parse(expires) > Date.now());
 }
 
-function usedText({ last_used_at: at }: Key): string {
-  return at === null ? t('settings.keys.neverUsed') : formatAge(at);
+/** `isAlone`: without the head of a column. */
+function usedText({ last_used_at: at }: Key, isAlone = false): string {
+  if (at === null) return t('settings.keys.neverUsed');
+  return isAlone ? t('settings.keys.usedAt', { age: formatAge(at) }) : formatAge(at);
 }
 
 /** Within two weeks. */
@@ -239,10 +225,11 @@ function endsSoon(one: Key): boolean {
 }
 
 /** When a key ends or ended, with the year where the day could be of two. */
-function endText(one: Key): string {
+function endText(one: Key, isAlone = false): string {
   if (one.revoked_at !== null) return t('settings.keys.revoked', { age: formatAge(one.revoked_at) });
   if (one.expires_at === null) return t('settings.keys.noEnd');
   if (!isUsable(one)) return t('settings.keys.expired', { age: formatAge(one.expires_at) });
   const isNear = Date.parse(one.expires_at) < Date.now() + 180 * DAY_MS;
-  return t('settings.keys.expiresOn', { day: (isNear ? formatShortDay : formatDay)(one.expires_at) });
+  const day = (isNear ? formatShortDay : formatDay)(one.expires_at);
+  return isAlone ? t('settings.keys.expiresOn', { day }) : day;
 }

@@ -19,7 +19,11 @@ import { RowMenu } from './RowMenu';
 const ROLES: readonly MembershipRole[] = ['viewer', 'member', 'owner'];
 
 export function roleOptions() {
-  return ROLES.map((role) => ({ value: role, label: t(`settings.roles.${role}Hint`) }));
+  return ROLES.map((role) => ({
+    value: role,
+    label: t(`settings.roles.${role}`),
+    hint: t(`settings.roles.${role}Hint`),
+  }));
 }
 
 export function Members({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
@@ -56,28 +60,30 @@ export function Members({ organisation, isOwner }: { organisation: Organisation;
           const name = fullName(one.user_id);
           return (
             <Tr key={one.user_id}>
-              <Td className="max-w-0 w-full" title={visibleText(one.email ?? one.user_id)}>
-                <span className="flex items-center gap-2">
-                  <Avatar id={one.user_id} />
-                  <span className="truncate font-medium first-letter:uppercase">{name}</span>
-                  {isMe && <span className="text-muted-foreground">{t('settings.members.you')}</span>}
-                  <span className="min-w-0 truncate text-muted-foreground max-sm:hidden">
-                    {visibleText(one.email ?? '')}
+              <Td className="w-full max-w-0 min-w-32 py-1.5" title={visibleText(one.email ?? one.user_id)}>
+                <span className="flex items-center gap-3">
+                  <Avatar id={one.user_id} size={28} />
+                  <span className="min-w-0">
+                    <span className="flex gap-2">
+                      <span className="truncate font-medium first-letter:uppercase">{name}</span>
+                      {isMe && <span className="text-muted-foreground">{t('settings.members.you')}</span>}
+                    </span>
+                    <span className="block truncate text-xs text-muted-foreground">{visibleText(one.email ?? '')}</span>
                   </span>
                 </span>
               </Td>
               <Td>
-                {isAlone ? (
-                  t('settings.roles.ownerHint')
+                {isAlone || !isOwner ? (
+                  t(`settings.roles.${one.role}`)
                 ) : (
                   <Select
                     kind="quiet"
-                    className="-ml-2"
+                    className="-ml-2 font-normal text-foreground"
                     label={t('settings.members.roleOf', { name })}
                     value={
                       change.isPending && change.variables.userId === one.user_id ? change.variables.role : one.role
                     }
-                    disabled={!isOwner || change.isPending}
+                    disabled={change.isPending}
                     options={roleOptions()}
                     onChange={(role) => change.mutate({ userId: one.user_id, role })}
                   />

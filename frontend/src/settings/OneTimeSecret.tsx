@@ -1,7 +1,9 @@
-/** An API key or invitation link that is shown only once. */
+/** A key, secret or invitation link that is shown only once. */
 
-import { Copy } from 'lucide-react';
+import { Copy, Plus } from 'lucide-react';
+import { type ReactNode, useState } from 'react';
 import { Button } from '../components/ui/Button';
+import { Dialog } from '../components/ui/Dialog';
 import { t } from '../shared/i18n';
 import { Input } from '../components/ui/Input';
 import { copyText } from '../shared/copyText';
@@ -13,6 +15,32 @@ interface Props {
   /** A command that uses it. */
   example?: string;
   onDone: () => void;
+}
+
+interface AddProps extends Pick<Props, 'hint' | 'label'> {
+  /** The action, on the button and in the dialog. */
+  title: string;
+  form: (onMade: (made: Pick<Props, 'secret' | 'example'>) => void, onClose: () => void) => ReactNode;
+}
+
+/** A button with a form that makes a secret, which is then shown once. */
+export function AddSecret({ title, form, ...shown }: AddProps) {
+  const [isOpen, setOpen] = useState(false);
+  const [made, setMade] = useState<Pick<Props, 'secret' | 'example'> | null>(null);
+  const close = () => {
+    setOpen(false);
+    setMade(null);
+  };
+  return (
+    <>
+      <Button kind="main" icon={Plus} onClick={() => setOpen(true)}>
+        {title}
+      </Button>
+      <Dialog title={title} open={isOpen} onClose={close} keepsOpen={made !== null}>
+        {made === null ? form(setMade, close) : <OneTimeSecret {...shown} {...made} onDone={close} />}
+      </Dialog>
+    </>
+  );
 }
 
 export function OneTimeSecret({ hint, label, secret, example, onDone }: Props) {

@@ -5,34 +5,34 @@ import { api } from '../api/client';
 import type { Organisation } from '../api/types';
 import { session } from '../session/session';
 import { Button } from '../components/ui/Button';
-import { Form } from '../components/ui/Form';
+import { Dialog } from '../components/ui/Dialog';
 import { GOALS, goalLabel } from '../shared/goals';
 import { SecondReadingHint } from '../shared/SecondReadingHint';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { NameForm } from '../shared/NameForm';
 import { Field } from '../components/ui/Field';
-import { Input } from '../components/ui/Input';
 import { Select } from '../components/ui/Select';
-import { Switches, useOrganisationChange } from './ApprovalSettings';
+import { SettingRows, Switches, useOrganisationChange } from './ApprovalSettings';
 import { useChange } from '../shared/useChange';
 
 export function OrganisationSettings({ organisation, isOwner }: { organisation: Organisation; isOwner: boolean }) {
-  const [name, setName] = useState(organisation.name);
   const { change, shown } = useOrganisationChange(organisation);
+  const create = useChange(['me'], async (name: string) => {
+    const made = await api.post('/api/organisations', { body: { name } });
+    session.selectOrganisation(made.id);
+  });
   return (
-    <>
-      <Form className="flex flex-wrap items-end gap-3" onSubmit={() => change.mutate({ name })}>
-        <Field label={t('settings.organisation.name')} className="min-w-60 flex-1">
-          <Input value={name} maxLength={200} disabled={!isOwner} onValueChange={setName} />
-        </Field>
+    <SettingRows>
+      <Field layout="row" label={t('settings.organisation.name')} hint={visibleText(shown.name)}>
         {isOwner && (
-          <Button
-            size="md"
-            type="submit"
-            disabled={change.isPending || name.trim() === '' || name === organisation.name}>
-            {t('settings.organisation.rename')}
-          </Button>
+          <NameButton
+            label={t('settings.organisation.rename')}
+            name={organisation.name}
+            saving={{ ...change, mutate: (name) => change.mutate({ name }) }}
+          />
         )}
-      </Form>
+      </Field>
       <Field label={t('settings.organisation.max_error')} hint={t('settings.organisation.max_errorHint')} layout="row">
         <Select
           className="w-44!"
@@ -63,28 +63,36 @@ export function OrganisationSettings({ organisation, isOwner }: { organisation: 
         disabled={!isOwner || change.isPending}
         onChange={change.mutate}
       />
-      <NewOrganisation />
-    </>
+      <Field layout="row" label={t('settings.organisation.another')} hint={t('settings.organisation.anotherHint')}>
+        <NameButton label={t('settings.organisation.create')} name="" saving={create} />
+      </Field>
+    </SettingRows>
   );
 }
 
-function NewOrganisation() {
-  const [name, setName] = useState('');
-  const create = useChange(['me'], async (body: { name: string }) => {
-    const made = await api.post('/api/organisations', { body });
-    session.selectOrganisation(made.id);
-    return made;
-  });
+interface NameProps {
+  /** The action. */
+  label: string;
+  name: string;
+  saving: { error: unknown; isPending: boolean; isSuccess: boolean; mutate: (name: string) => void; reset: () => void };
+}
+
+/** A button that asks for a name. */
+function NameButton({ label, name, saving }: NameProps) {
+  const [isOpen, setOpen] = useState(false);
+  const close = () => setOpen(false);
   return (
-    <Form
-      className="mt-2 flex flex-wrap items-end gap-3 border-t border-line pt-5"
-      onSubmit={() => create.mutate({ name })}>
-      <Field label={t('settings.organisation.create')} className="min-w-60 flex-1">
-        <Input value={name} maxLength={200} placeholder={t('settings.organisation.newName')} onValueChange={setName} />
-      </Field>
-      <Button size="md" type="submit" disabled={create.isPending || name.trim() === ''}>
-        {t('settings.organisation.createSubmit')}
+    <>
+      <Button
+        onClick={() => {
+          saving.reset();
+          setOpen(true);
+        }}>
+        {label}
       </Button>
-    </Form>
+      <Dialog title={label} open={isOpen && !saving.isSuccess} onClose={close}>
+        <NameForm name={name} field={t('settings.organisation.name')} label={label} saving={saving} onClose={close} />
+      </Dialog>
+    </>
   );
 }

@@ -48,21 +48,11 @@ export function SettingsPage() {
       )}>
       {(props) => (
         <section className="grid gap-4" aria-label={t(`settings.sections.${part}`)}>
-          {['organisation', 'approvals', 'rules'].includes(part) && (
-            <Card>
-              <div className="grid gap-4">
-                {part === 'organisation' && <OrganisationSettings {...props} />}
-                {part === 'approvals' && <ApprovalSettings {...props} />}
-                {part === 'rules' && <UploadRules {...props} />}
-              </div>
-            </Card>
-          )}
+          {part === 'organisation' && <OrganisationSettings {...props} />}
+          {part === 'approvals' && <ApprovalSettings {...props} />}
+          {part === 'rules' && <UploadRules {...props} />}
           {part === 'usage' && <Usage />}
-          {props.isOwner && part === 'sources' && (
-            <Card className="grid gap-4">
-              <Sources />
-            </Card>
-          )}
+          {props.isOwner && part === 'sources' && <Sources />}
           {props.isOwner && part === 'webhooks' && <Webhooks />}
         </section>
       )}
@@ -88,13 +78,7 @@ export function MembersPage() {
 export function KeysPage() {
   return (
     <OrganisationPage title={t('areas.keys')}>
-      {({ organisation }) => (
-        <Card title={t('settings.sections.keys')}>
-          <div className="grid gap-4">
-            <Keys organisation={organisation} />
-          </div>
-        </Card>
-      )}
+      {({ organisation }) => <Keys organisation={organisation} />}
     </OrganisationPage>
   );
 }

@@ -2,18 +2,36 @@
 
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { Card } from '../components/ui/Card';
+import { cn } from '../components/ui/cn';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Table, Th } from '../components/ui/Table';
 import { t } from '../shared/i18n';
 import { LIMIT } from '../session/people';
 
-/** What a list is for, and the button that adds to it. */
-export function ListHead({ hint, children }: { hint: string; children: ReactNode }) {
+interface ListProps<Item> extends Props<Item> {
+  title?: string;
+  /** What the list is for. */
+  hint?: string;
+  /** The button that adds to it. */
+  add: ReactNode;
+}
+
+/** A list that is a part of a page: what it is for, what adds to it, its rows. */
+export function SettingsList<Item>({ title, hint, add, ...table }: ListProps<Item>) {
   return (
-    <div className="flex flex-wrap items-center gap-3">
-      <p className="min-w-60 flex-1 text-muted-foreground">{hint}</p>
-      {children}
-    </div>
+    <Card
+      title={title}
+      actions={hint === undefined ? add : undefined}
+      className={cn(hint !== undefined && 'grid gap-3')}>
+      {hint !== undefined && (
+        <div className="flex flex-wrap items-center gap-3">
+          <p className="min-w-60 flex-1 text-muted-foreground">{hint}</p>
+          {add}
+        </div>
+      )}
+      <SettingsTable {...table} />
+    </Card>
   );
 }
 

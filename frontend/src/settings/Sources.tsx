@@ -22,7 +22,7 @@ import { formatAge, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { sourcesQuery } from './settingsQueries';
 import { RowMenu } from './RowMenu';
-import { ListHead, SettingsTable } from './SettingsTable';
+import { SettingsList } from './SettingsTable';
 import { useChange } from '../shared/useChange';
 
 const TOUCHES = ['sources'] as const;
@@ -32,25 +32,19 @@ const NOTHING = '';
 export function Sources() {
   const listed = useQuery(sourcesQuery);
   const [isAdding, setAdding] = useState(false);
-  const add = (
-    <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-      {t('settings.sources.add')}
-    </Button>
-  );
   return (
-    <div className="grid gap-4">
-      {listed.data !== undefined && listed.data.items.length > 0 && (
-        <ListHead hint={t('settings.sources.hint')}>{add}</ListHead>
-      )}
+    <>
       {isAdding && <NewSource onClose={() => setAdding(false)} />}
-      <SettingsTable
+      <SettingsList
         label={t('settings.sections.sources')}
-        list={listed}
-        empty={
-          <EmptyState icon={FolderInput} title={t('settings.sources.none')} text={t('settings.sources.hint')}>
-            {add}
-          </EmptyState>
+        hint={t('settings.sources.hint')}
+        add={
+          <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
+            {t('settings.sources.add')}
+          </Button>
         }
+        list={listed}
+        empty={<EmptyState icon={FolderInput} title={t('settings.sources.none')} />}
         heads={
           <>
             <Th>{t('settings.sources.address')}</Th>
@@ -61,7 +55,7 @@ export function Sources() {
         }
         row={(one) => <SourceRow key={one.id} source={one} />}
       />
-    </div>
+    </>
   );
 }
 

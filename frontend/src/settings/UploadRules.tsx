@@ -1,21 +1,26 @@
 /** The rules for uploaded documents: the first that matches says what a document becomes. Owners change them. */
 
 import { useQuery } from '@tanstack/react-query';
-import { ArrowUp, Trash2 } from 'lucide-react';
+import { ArrowUp, Plus, Route } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { Organisation, UploadRule } from '../api/types';
 import { Button } from '../components/ui/Button';
+import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { EmptyState } from '../components/ui/EmptyState';
 import { Form } from '../components/ui/Form';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
-import { ErrorNotice } from '../components/ui/Notice';
+import { MenuItem } from '../components/ui/Menu';
 import { Select } from '../components/ui/Select';
+import { Td, Th, Tr } from '../components/ui/Table';
 import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { schemasQuery } from '../fields/extractionQueries';
 import { tablesQuery } from '../records/tablesQuery';
+import { RowMenu } from './RowMenu';
 import { uploadRulesQuery } from './settingsQueries';
+import { SettingsList } from './SettingsTable';
 import { useChange } from '../shared/useChange';
 
 const CONDITIONS = ['document_type', 'filename', 'sender'] as const;
@@ -30,52 +35,70 @@ export function UploadRules({ organisation, isOwner }: { organisation: Organisat
   const change = useChange([['organisation', organisation.id, 'upload rules']], (items: UploadRule[]) =>
     api.put('/api/organisations/{organisation_id}/upload_rules', { path, body: { items } }),
   );
-  if (listed.isError) return <ErrorNotice error={listed.error} onRetry={() => void listed.refetch()} />;
   const rules = listed.data?.items ?? [];
+  const [isAdding, setAdding] = useState(false);
+  const close = () => setAdding(false);
   return (
     <>
-      <p className="text-muted-foreground">{t('settings.rules.hint')}</p>
-      {listed.data?.items.length === 0 && (
-        <p className="rounded-md border border-dashed border-border p-4 text-center">{t('settings.rules.none')}</p>
-      )}
-      <ol className="rounded-md border border-border empty:hidden">
-        {rules.map((rule, index) => (
-          <li
-            key={JSON.stringify(rule)}
-            className="flex min-h-11 items-center gap-2 border-b border-line pr-2 pl-3 last:border-0">
-            <span className="w-6 text-muted-foreground">{index + 1}</span>
-            <span className="min-w-0 flex-1 wrap-anywhere">
-              {textOf(rule)} → <b className="font-medium">{names.get(targetOf(rule)) ?? t('settings.rules.deleted')}</b>
-            </span>
-            {isOwner && index > 0 && (
-              <Button
-                kind="quiet"
-                icon={ArrowUp}
-                label={t('settings.rules.up')}
-                disabled={change.isPending}
-                onClick={() => change.mutate(rules.with(index - 1, rule).with(index, rules[index - 1]!))}
-              />
-            )}
-            {isOwner && (
-              <Button
-                kind="quiet"
-                icon={Trash2}
-                label={t('common.delete')}
-                disabled={change.isPending}
-                onClick={() => change.mutate(rules.toSpliced(index, 1))}
-              />
-            )}
-          </li>
-        ))}
-      </ol>
-      {isOwner && (
-        <section className="grid gap-2" aria-labelledby="new-rule">
-          <h2 id="new-rule" className="text-sm font-semibold">
-            {t('settings.rules.new')}
-          </h2>
-          <NewRule names={names} isSaving={change.isPending} onAdd={(rule) => change.mutate([...rules, rule])} />
-        </section>
-      )}
+      <SettingsList
+        label={t('settings.sections.rules')}
+        hint={t('settings.rules.hint')}
+        add={
+          isOwner && (
+            <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
+              {t('settings.rules.add')}
+            </Button>
+          )
+        }
+        list={listed}
+        empty={<EmptyState icon={Route} title={t('settings.rules.none')} text={t('settings.rules.noneHint')} />}
+        heads={
+          <>
+            <Th className="w-8">
+              <span className="sr-only">{t('settings.rules.order')}</span>
+            </Th>
+            <Th>{t('settings.rules.condition')}</Th>
+            <Th>{t('settings.rules.target')}</Th>
+          </>
+        }
+        row={(rule) => {
+          const index = rules.indexOf(rule);
+          return (
+            <Tr key={JSON.stringify(rule)}>
+              <Td className="text-muted-foreground">{index + 1}</Td>
+              <Td className="w-1/2 wrap-anywhere">{textOf(rule)}</Td>
+              <Td className="font-medium wrap-anywhere">{names.get(targetOf(rule)) ?? t('settings.rules.deleted')}</Td>
+              <Td className="text-right">
+                {isOwner && (
+                  <RowMenu
+                    name={textOf(rule)}
+                    action={t('common.delete')}
+                    question={t('settings.rules.deleteQuestion')}
+                    onConfirm={() => change.mutate(rules.toSpliced(index, 1))}>
+                    <MenuItem
+                      icon={ArrowUp}
+                      disabled={index === 0 || change.isPending}
+                      onChoose={() => change.mutate(rules.with(index - 1, rule).with(index, rules[index - 1]!))}>
+                      {t('settings.rules.up')}
+                    </MenuItem>
+                  </RowMenu>
+                )}
+              </Td>
+            </Tr>
+          );
+        }}
+      />
+      <Dialog title={t('settings.rules.add')} open={isAdding} onClose={close}>
+        <NewRule
+          names={names}
+          isSaving={change.isPending}
+          onAdd={(rule) => {
+            change.mutate([...rules, rule]);
+            close();
+          }}
+          onClose={close}
+        />
+      </Dialog>
     </>
   );
 }
@@ -84,25 +107,24 @@ interface NewRuleProps {
   names: ReadonlyMap<Target, string>;
   isSaving: boolean;
   onAdd: (rule: UploadRule) => void;
+  onClose: () => void;
 }
 
-function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
+function NewRule({ names, isSaving, onAdd, onClose }: NewRuleProps) {
   const [condition, setCondition] = useState<Condition>('document_type');
   const [text, setText] = useState('');
   const [target, setTarget] = useState<Target | null>(null);
   const wanted = condition === 'document_type' ? text || TYPES[0] : text.trim();
   return (
     <Form
-      className="flex flex-wrap items-start gap-3"
+      className="grid gap-3"
       onSubmit={() => {
         if (target === null || wanted === '') return;
         const [kind, id] = target.split(':') as ['schema' | 'stack', string];
         onAdd({ [condition]: wanted, [`${kind}_id`]: id });
-        setText('');
       }}>
       <Field label={t('settings.rules.condition')}>
         <Select
-          className="w-44!"
           value={condition}
           options={CONDITIONS.map((value) => ({ value, label: t(`settings.rules.conditions.${value}`) }))}
           onChange={(next) => {
@@ -113,7 +135,6 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
       </Field>
       <Field
         label={t('settings.rules.value')}
-        className="min-w-40 flex-1"
         hint={condition === 'sender' ? t('settings.rules.senderHint') : undefined}>
         {condition === 'document_type' ? (
           <Select
@@ -130,7 +151,7 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
           />
         )}
       </Field>
-      <Field label={t('settings.rules.target')} className="min-w-40 flex-1">
+      <Field label={t('settings.rules.target')}>
         <Select
           value={target}
           placeholder={t('settings.rules.choose')}
@@ -138,9 +159,11 @@ function NewRule({ names, isSaving, onAdd }: NewRuleProps) {
           onChange={setTarget}
         />
       </Field>
-      <Button size="md" type="submit" className="sm:mt-6" disabled={isSaving || target === null || wanted === ''}>
-        {t('settings.rules.add')}
-      </Button>
+      <DialogActions
+        label={t('settings.rules.add')}
+        disabled={isSaving || target === null || wanted === ''}
+        onClose={onClose}
+      />
     </Form>
   );
 }

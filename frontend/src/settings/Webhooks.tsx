@@ -1,13 +1,12 @@
 /** Webhooks: where changes are sent, with a secret that is shown once; what was sent, and again. */
 
 import { useQuery } from '@tanstack/react-query';
-import { KeyRound, ListChecks, Plus, Power, RotateCcw, Send } from 'lucide-react';
+import { KeyRound, ListChecks, Power, RotateCcw, Send } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import type { ChangeType, Delivery, Webhook } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
-import { Card } from '../components/ui/Card';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { Field } from '../components/ui/Field';
@@ -20,10 +19,10 @@ import { toast } from '../components/ui/Toast';
 import en from '../locales/en.json';
 import { formatAge, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { OneTimeSecret } from './OneTimeSecret';
+import { AddSecret, OneTimeSecret } from './OneTimeSecret';
 import { deliveriesQuery, webhooksQuery } from './settingsQueries';
 import { RowMenu } from './RowMenu';
-import { ListHead, SettingsTable } from './SettingsTable';
+import { SettingsList, SettingsTable } from './SettingsTable';
 import { useChange } from '../shared/useChange';
 
 type Known = keyof typeof en.settings.webhooks.types;
@@ -40,51 +39,33 @@ function typeText(type: string): string {
 
 export function Webhooks() {
   const listed = useQuery(webhooksQuery);
-  const [isAdding, setAdding] = useState(false);
-  const [secret, setSecret] = useState<string | null>(null);
   const [shown, setShown] = useState<Webhook | null>(null);
-  const close = () => {
-    setAdding(false);
-    setSecret(null);
-  };
   return (
-    <Card className="grid gap-4">
-      <ListHead hint={t('settings.webhooks.hint')}>
-        <Button kind="main" icon={Plus} onClick={() => setAdding(true)}>
-          {t('settings.webhooks.create')}
-        </Button>
-      </ListHead>
-      <Dialog
-        title={t(isAdding ? 'settings.webhooks.create' : 'settings.webhooks.rotate')}
-        open={isAdding || secret !== null}
-        onClose={close}
-        keepsOpen={secret !== null}>
-        {secret === null ? (
-          <NewWebhook onMade={setSecret} onClose={close} />
-        ) : (
-          <OneTimeSecret
+    <>
+      <SettingsList
+        label={t('settings.sections.webhooks')}
+        hint={t('settings.webhooks.hint')}
+        add={
+          <AddSecret
+            title={t('settings.webhooks.create')}
             hint={t('settings.webhooks.secretHint')}
             label={t('settings.webhooks.secret')}
-            secret={secret}
-            onDone={close}
+            form={(onMade, onClose) => <NewWebhook onMade={onMade} onClose={onClose} />}
           />
-        )}
-      </Dialog>
-      <SettingsTable
-        label={t('settings.sections.webhooks')}
+        }
         list={listed}
         empty={<Example />}
         heads={
           <>
             <Th>{t('settings.webhooks.url')}</Th>
-            <Th className="max-sm:hidden">{t('settings.webhooks.events')}</Th>
+            <Th className="max-lg:hidden">{t('settings.webhooks.events')}</Th>
             <Th>{t('settings.invitations.status')}</Th>
           </>
         }
-        row={(one) => <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} onSecret={setSecret} />}
+        row={(one) => <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} />}
       />
       {shown !== null && <Log webhook={shown} onClose={() => setShown(null)} />}
-    </Card>
+    </>
   );
 }
 
@@ -110,13 +91,18 @@ function Example() {
   );
 }
 
-function NewWebhook({ onMade, onClose }: { onMade: (secret: string) => void; onClose: () => void }) {
+interface NewProps {
+  onMade: (made: { secret: string }) => void;
+  onClose: () => void;
+}
+
+function NewWebhook({ onMade, onClose }: NewProps) {
   const [url, setUrl] = useState('');
   const [isAll, setAll] = useState(true);
   const [chosen, setChosen] = useState<readonly Known[]>(['extraction__completed', 'extraction__reviewed']);
   const create = useChange(TOUCHES, async () => {
     const body = { url: url.trim(), types: isAll ? [] : chosen.map(typeOf) };
-    onMade((await api.post('/api/webhooks', { body })).secret);
+    onMade(await api.post('/api/webhooks', { body }));
   });
   return (
     <Form className="grid gap-3" onSubmit={() => create.mutate()}>
@@ -158,20 +144,15 @@ function NewWebhook({ onMade, onClose }: { onMade: (secret: string) => void; onC
   );
 }
 
-interface RowProps {
-  webhook: Webhook;
-  onLog: () => void;
-  onSecret: (secret: string) => void;
-}
-
-function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
+function WebhookRow({ webhook, onLog }: { webhook: Webhook; onLog: () => void }) {
+  const [secret, setSecret] = useState<string | null>(null);
   const params = { path: { webhook_id: webhook.id } };
   const test = useChange(TOUCHES, async () => {
     await api.post('/api/webhooks/{webhook_id}/test', params);
     toast(t('settings.webhooks.testSent'));
   });
   const rotate = useChange(TOUCHES, async () =>
-    onSecret((await api.post('/api/webhooks/{webhook_id}/secret', params)).secret),
+    setSecret((await api.post('/api/webhooks/{webhook_id}/secret', params)).secret),
   );
   const change = useChange(TOUCHES, (isEnabled: boolean) =>
     api.patch('/api/webhooks/{webhook_id}', { ...params, body: { is_enabled: isEnabled } }),
@@ -180,11 +161,13 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
   const url = visibleText(webhook.url);
   return (
     <Tr>
-      <Td className="w-full max-w-0 truncate font-medium" title={url}>
+      <Td className="w-full max-w-0 min-w-32 truncate font-medium" title={url}>
         {url}
       </Td>
-      <Td className="max-w-48 truncate text-xs text-muted-foreground max-sm:hidden">
-        {webhook.types.length === 0 ? t('settings.webhooks.all') : webhook.types.map(typeText).join(', ')}
+      <Td className="min-w-48 text-xs text-muted-foreground max-lg:hidden">
+        <span className="line-clamp-2">
+          {webhook.types.length === 0 ? t('settings.webhooks.all') : webhook.types.map(typeText).join(', ')}
+        </span>
       </Td>
       <Td className="whitespace-nowrap">
         {webhook.is_enabled ? (
@@ -220,6 +203,14 @@ function WebhookRow({ webhook, onLog, onSecret }: RowProps) {
             {webhook.is_enabled ? t('settings.webhooks.disable') : t('settings.webhooks.enable')}
           </MenuItem>
         </RowMenu>
+        <Dialog title={t('settings.webhooks.rotate')} open={secret !== null} onClose={() => setSecret(null)} keepsOpen>
+          <OneTimeSecret
+            hint={t('settings.webhooks.secretHint')}
+            label={t('settings.webhooks.secret')}
+            secret={secret ?? ''}
+            onDone={() => setSecret(null)}
+          />
+        </Dialog>
       </Td>
     </Tr>
   );

@@ -241,6 +241,8 @@ export function Grid(props: GridProps) {
   const pointer = useGridPointer({ active, place: cursor.place, onPress: () => setEditing(null) });
   const shownColumns = across.getVirtualItems();
   const width = across.getTotalSize();
+  const seen = (across.scrollOffset ?? 0) + (across.scrollRect?.width ?? width) - (isStatusFixed ? STATUS_WIDTH : 0);
+  const more = across.measurementsCache.filter(({ end }) => end > seen + 2).length;
   return (
     <div
       ref={scroller}
@@ -253,6 +255,7 @@ export function Grid(props: GridProps) {
       aria-busy={isPrevious}
       aria-activedescendant={cellId(active.row, active.column)}
       tabIndex={0}
+      data-more={more > 0 || undefined}
       style={{ '--document-width': `${documentWidth}px` } as CSSProperties}
       onScroll={({ currentTarget }) =>
         Object.assign(position, { top: currentTarget.scrollTop, left: currentTarget.scrollLeft })
@@ -274,7 +277,7 @@ export function Grid(props: GridProps) {
         props.onPaste(range, event.clipboardData.getData('text/plain'));
       }}
       {...pointer}>
-      <GridHead {...props} shown={shownColumns} width={width} active={active} />
+      <GridHead {...props} shown={shownColumns} width={width} active={active} more={more} />
       <div
         className={`${styles.body} ${isPrevious ? styles.previous : ''}`}
         role="rowgroup"

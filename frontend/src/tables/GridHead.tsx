@@ -1,7 +1,7 @@
 /** The header of a grid. The whole head of a column sorts; its chevron, a right click and Alt+↓ open the column's menu. */
 
 import type { VirtualItem } from '@tanstack/react-virtual';
-import { ArrowDown, ArrowUp, ChevronDown } from 'lucide-react';
+import { ArrowDown, ArrowUp, ChevronDown, ChevronRight } from 'lucide-react';
 import { useRef } from 'react';
 import { cn } from '../components/ui/cn';
 import { t } from '../shared/i18n';
@@ -19,10 +19,13 @@ interface Props
   /** Pixels. */
   width: number;
   active: Cursor;
+  /** The number of columns at the right that are not in view. */
+  more: number;
 }
 
 export function GridHead(props: Props) {
-  const { shown, width, active, columns, selection, total, sort, onSort, table, required, onMenu, isNameless } = props;
+  const { shown, width, active, more, columns, selection, total, sort, onSort, table, required, onMenu, isNameless } =
+    props;
   const lastColumn = columns.length + FIRST;
   const common = (column: number) => ({ id: cellId(-1, column), role: 'columnheader', 'aria-colindex': column + 1 });
   const ring = (column: number) => active.row < 0 && active.column === column && styles.active;
@@ -67,6 +70,12 @@ export function GridHead(props: Props) {
         aria-sort={sort.path === null ? 'ascending' : 'none'}
         title={t('tables.sortByStatus')}
         onClick={() => onSort(null)}>
+        {more > 0 && (
+          <span className={styles.more} aria-hidden="true">
+            +{more}
+            <ChevronRight size={13} />
+          </span>
+        )}
         {t('tables.status')}
         {sort.path === null && <ArrowUp size={13} aria-hidden="true" />}
       </button>

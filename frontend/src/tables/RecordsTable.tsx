@@ -148,12 +148,17 @@ export function RecordsTable({ request, view, stackId, schemaId, label, onView, 
   const sums = totals.data;
   const foot: Totals = useMemo(() => totalsByColumn(sums ?? []), [sums]);
   // As in the first rows: columns don't change their width while one works, but do while the first rows are being read.
-  const [measured, setMeasured] = useState<{ rows: number; columns: ReadonlyMap<string, ColumnMeasure> }>();
+  const [measured, setMeasured] = useState<{
+    rows: number;
+    hasSums: boolean;
+    columns: ReadonlyMap<string, ColumnMeasure>;
+  }>();
   const readRows =
     rows.first?.items.filter(({ cells }) => Object.values(cells).some(({ value }) => value !== null)).length ?? 0;
-  if (rows.first !== undefined && sums !== undefined && (measured === undefined || readRows > 2 * measured.rows)) {
-    setMeasured({ rows: readRows, columns: measureColumns(rows.first, foot, isGrouped) });
-  }
+  const hasSums = sums !== undefined;
+  const isMeasured = measured !== undefined && readRows <= 2 * measured.rows && measured.hasSums === hasSums;
+  if (rows.first !== undefined && !isMeasured)
+    setMeasured({ rows: readRows, hasSums, columns: measureColumns(rows.first, foot, isGrouped) });
   const frame = useRef<HTMLDivElement>(null);
   const besideWidth = isBeside ? paneWidth : 0;
   const columns = useMemo(() => {
@@ -558,8 +563,9 @@ function measureColumns(
   const places = columnDecimals(page);
   const context = document.createElement('canvas').getContext('2d');
   if (context !== null) context.font = `500 13px ${getComputedStyle(document.body).fontFamily}`;
-  // Digits and what is between them are as wide as a zero.
-  const widthOf = (text: string) => 2 + (context?.measureText(text.replace(/[\d-]/g, '0')).width ?? text.length * 7.2);
+  // The digits of numbers are as wide as a zero.
+  const widthOf = (text: string) => 2 + (context?.measureText(text).width ?? text.length * 7.2);
+  const numberWidth = (text: string) => widthOf(text.replace(/\d/g, '0'));
   const measures = page.columns.map(({ path, type }) => {
     const decimals = places.get(path) ?? 0;
     const texts = page.items.map((row) => {
@@ -571,7 +577,8 @@ function measureColumns(
     const sums = (byColumn.get(path) ?? []).map(
       (one) => `${sumText(one, decimals)}${isGrouped ? ` ${currencyText(one.currency, true)}` : ''}`,
     );
-    const width = Math.max(0, ...texts.map(widthOf), ...sums.map((sum) => widthOf(sum) - SIGN));
+    const widths = texts.map(type === 'number' ? numberWidth : widthOf);
+    const width = Math.max(0, ...widths, ...sums.map((sum) => numberWidth(sum) - SIGN));
     return [path, { width, decimals }] as const;
   });
   return new Map(measures);

@@ -16,13 +16,27 @@ interface Props {
 
 export function Field({ label, hint, error, layout = 'column', className, children }: Props) {
   const isInvalid = error !== undefined && error !== null && error !== false;
+  const name = <Base.Label className="text-sm font-medium">{label}</Base.Label>;
+  const description = hint !== undefined && (
+    <Base.Description className="max-w-prose text-xs text-muted-foreground">{hint}</Base.Description>
+  );
   return (
     <Base.Root invalid={isInvalid} className={cn('grid gap-1', className)}>
-      <div className={layout === 'row' ? 'flex items-center justify-between gap-4' : 'grid gap-1'}>
-        <Base.Label className="text-sm font-medium">{label}</Base.Label>
-        {children}
-      </div>
-      {hint !== undefined && <Base.Description className="text-xs text-muted-foreground">{hint}</Base.Description>}
+      {layout === 'row' ? (
+        <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2">
+          <div className="grid min-w-48 flex-1 gap-0.5">
+            {name}
+            {description}
+          </div>
+          {children}
+        </div>
+      ) : (
+        <>
+          {name}
+          {children}
+          {description}
+        </>
+      )}
       {isInvalid && (
         <Base.Error match className="text-xs text-bad">
           {error}

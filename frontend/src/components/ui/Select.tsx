@@ -72,7 +72,9 @@ export function Select<Value extends string>({
                   {one.icon !== undefined && <one.icon size={15} className="shrink-0" aria-hidden="true" />}
                   <span className="min-w-0 flex-1">
                     <Base.ItemText>{one.label}</Base.ItemText>
-                    {one.hint !== undefined && <span className="block text-xs text-muted-foreground">{one.hint}</span>}
+                    {one.hint !== undefined && (
+                      <span className="block text-xs text-muted-foreground first-letter:uppercase">{one.hint}</span>
+                    )}
                   </span>
                   <Base.ItemIndicator className="shrink-0">
                     <Check size={14} aria-hidden="true" />

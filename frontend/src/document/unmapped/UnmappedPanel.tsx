@@ -42,6 +42,7 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
       return isFirst ? [{ page: one.page, count: countOf.get(one.page) ?? 0 }, one] : [one];
     });
   }, [items, counts]);
+  const firstItem = rows.findIndex((row) => 'id' in row);
   const at = rows.findIndex((row) => 'id' in row && row.id === focused?.id);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -123,7 +124,7 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
       ) : (
         <div
           ref={tree}
-          className="group/tree min-h-0 flex-1 overflow-auto px-2 pt-1 outline-none focus-visible:not-has-aria-selected:outline-2"
+          className="group/tree min-h-0 flex-1 overflow-auto px-2 pt-1 outline-none"
           role="tree"
           aria-label={t('document.unmapped')}
           aria-activedescendant={at >= 0 ? `unmapped-${at}` : undefined}
@@ -155,7 +156,8 @@ export function UnmappedPanel({ extraction, unmapped }: { extraction: Extraction
                   role="treeitem"
                   aria-level={2}
                   aria-selected={index === at}
-                  className="absolute inset-x-0 grid h-8 grid-cols-[fit-content(60%)_minmax(0,1fr)] items-center gap-2 rounded-md px-2 group-focus-visible/tree:aria-selected:outline-2 group-focus-visible/tree:aria-selected:-outline-offset-2 hover:bg-hover aria-selected:bg-accent"
+                  data-current={index === (at >= 0 ? at : firstItem) || undefined}
+                  className="absolute inset-x-0 grid h-8 grid-cols-[fit-content(60%)_minmax(0,1fr)] items-center gap-2 rounded-md px-2 group-focus-visible/tree:data-current:outline-2 group-focus-visible/tree:data-current:-outline-offset-2 hover:bg-hover aria-selected:bg-accent"
                   style={style}
                   onClick={() => choose(row.id)}
                   onDoubleClick={() => setAdding(true)}>
