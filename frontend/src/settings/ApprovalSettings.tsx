@@ -101,7 +101,7 @@ function ToolsToApprove({ approved, disabled, onChange }: ToolsProps) {
   return (
     <Card title={t('settings.organisation.needsApproval')} className="grid gap-3">
       <p className="-mt-3 text-muted-foreground">{t('settings.organisation.needsApprovalHint')}</p>
-      <Table label={t('settings.organisation.needsApproval')}>
+      <Table isFlush label={t('settings.organisation.needsApproval')}>
         <tbody className="[&_td]:h-13">
           {WRITING_AGENTS.map((agent, index) => (
             <AgentRow

@@ -4,6 +4,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Card } from '../components/ui/Card';
 import { cn } from '../components/ui/cn';
+import { LoadingRows } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Table, Th } from '../components/ui/Table';
 import { t } from '../shared/i18n';
@@ -47,11 +48,11 @@ interface Props<Item> {
 
 export function SettingsTable<Item>({ label, list, heads, empty, row }: Props<Item>) {
   if (list.isError) return <ErrorNotice error={list.error} onRetry={() => void list.refetch()} />;
-  if (list.data === undefined) return null;
+  if (list.data === undefined) return <LoadingRows height={44} lines={3} />;
   if (list.data.items.length === 0) return empty;
   return (
     <>
-      <Table label={label}>
+      <Table isFlush label={label}>
         <thead>
           <tr>
             {heads}

@@ -76,7 +76,7 @@ function Months() {
   const most = Math.max(...months.map((one) => one.cost ?? 0));
   return (
     <Card title={t('settings.usage.byMonth')}>
-      <Table label={t('settings.usage.byMonth')}>
+      <Table isFlush label={t('settings.usage.byMonth')}>
         <thead>
           <tr>
             <Th>{t('settings.usage.month')}</Th>

@@ -76,7 +76,7 @@ export function TablesPage() {
                     {table.records > 0 && (
                       <span className="flex items-center gap-3">
                         <Progress
-                          className="max-w-40"
+                          className="max-w-40 max-lg:hidden"
                           value={table.records - table.to_review}
                           max={table.records}
                           label={`${t('statuses.done')}: ${visibleText(table.name)}`}

@@ -6,12 +6,16 @@ import { cn } from './cn';
 interface TableProps extends ComponentPropsWithRef<'table'> {
   /** The accessible name. */
   label: string;
+  /** In a card, whose edges its first and last columns have. */
+  isFlush?: boolean;
 }
 
-export function Table({ label, className, ...others }: TableProps) {
+const FLUSH = '[&_:is(td,th):first-child]:pl-0 [&_:is(td,th):last-child]:pr-0';
+
+export function Table({ label, isFlush = false, className, ...others }: TableProps) {
   return (
     <div role="region" aria-label={label} tabIndex={0} className="min-w-0 overflow-x-auto outline-offset-[-2px]">
-      <table className={cn('w-full border-collapse text-left text-sm', className)} {...others} />
+      <table className={cn('w-full border-collapse text-left text-sm', isFlush && FLUSH, className)} {...others} />
     </div>
   );
 }
