@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import io
+import lzma
 import re
 import struct
 import zipfile
+import zlib
 from pathlib import Path, PurePath
 
 from pagewords.encoding import detect_code_page, unicode_encoding
@@ -112,6 +114,11 @@ _BINARY_NAMES = frozenset(
 _OFFICE_NAMES = frozenset({".docx", ".xlsx", ".odt", ".ods", ".odp"})
 _PHONE_IMAGES = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"mif1", b"msf1", b"avif", b"avis"})
 _BITMAP_HEADERS = frozenset(bytes([size, 0, 0, 0]) for size in (12, 16, 40, 52, 56, 64, 108, 124))
+# What a damaged archive, or damaged XML in it, raises. The last is also for encryption and unknown compression.
+_DAMAGED_ARCHIVE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, LookupError, ValueError, SyntaxError, EOFError,
+    OSError, RuntimeError,
+)  # fmt: skip
 _SAMPLE = 65_536
 _MAX_DECLARATION = 1_000_000  # bytes of the parts that name the main part
 _CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
@@ -216,7 +223,7 @@ def _declared_office_type(data: bytes) -> str | None:
                 return None
             main = main_part(archive)
             declared = content_type(archive, main).lower() if main else ""
-    except Exception:  # noqa: BLE001 - a damaged archive raises many kinds
+    except _DAMAGED_ARCHIVE:
         return None
     if "binary" in declared:
         return None
@@ -228,7 +235,7 @@ def _declared_media_type(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive, archive.open("mimetype") as file:
             return file.read(120).decode("latin-1").strip()
-    except Exception:  # noqa: BLE001 - a damaged archive raises many kinds
+    except _DAMAGED_ARCHIVE:
         return ""
 
 
