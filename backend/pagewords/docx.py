@@ -37,7 +37,20 @@ _WPS = "{http://schemas.microsoft.com/office/word/2010/wordprocessingShape}"
 _VML = "{urn:schemas-microsoft-com:vml}"
 _FRAMES = (f"{_DRAWING}inline", f"{_DRAWING}anchor")
 _PICTURES = frozenset({"{http://schemas.openxmlformats.org/drawingml/2006/main}blip", f"{_VML}imagedata"})
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_CHOICES, _CHOICE, _FALLBACK = (
+    f"{{http://schemas.openxmlformats.org/markup-compatibility/2006}}{name}"
+    for name in ("AlternateContent", "Choice", "Fallback")
+)
+# Extensions of which Word shows the content. Of any other, it shows the fallback.
+_MICROSOFT = "http://schemas.microsoft.com/office"
+_KNOWN_EXTENSIONS = frozenset(
+    [
+        *(f"{_MICROSOFT}/word/2010/wordprocessing{name}" for name in ("Shape", "Group", "Canvas", "Ink", "Drawing")),
+        *(f"{_MICROSOFT}/word/{year}/wordml" for year in (2010, 2012)),
+        *(f"{_MICROSOFT}/drawing/{name}" for name in ("2010/main", "2014/chartex", "2015/9/8/chartex")),
+        *(f"{_MICROSOFT}/drawing/{name}" for name in ("2016/ink", "2017/model3d", "2016/5/10/chartex")),
+    ]
+)
 
 _MAX_GRID_COLUMNS = 63  # of a table in Word
 MAX_CHUNKS = 100  # files inserted into a document
@@ -175,7 +188,7 @@ class _PartReader:
         self.parts.append(self._lines)
 
     def _add_blocks(self, parent: Any, inherited: TextStyle) -> None:
-        for node in parent:
+        for node in _shown(parent):
             if node.tag == f"{_W}p":
                 self._add_paragraph(node, self._styles.of_paragraph(node, inherited))
             elif node.tag == f"{_W}tbl":
@@ -288,7 +301,7 @@ class _PartReader:
         The kinds are ("text", str), ("formula", str), ("line", None), ("page", None), ("box", element) for a text box,
         ("picture", element) and ("drawing", id) for a chart or a diagram.
         """
-        for child in nodes:
+        for child in _shown(nodes):
             tag = child.tag
             if tag in (f"{_W}t", f"{OMML}t"):
                 yield "text", self._symbols(style.symbol_font, child.text or ""), style
@@ -316,8 +329,9 @@ class _PartReader:
                 yield "text", f" {child.get('string', '')} ", style
             elif tag in _PICTURES:
                 yield "picture", child, style
-            # pPr contains tab stops, and Fallback repeats the text box for old versions.
-            elif tag in (f"{_W}pPr", _FALLBACK):
+            elif tag == f"{_A}p":  # in a drawing of other programs
+                yield "text", f" {_text_of_drawing(child)} ", style
+            elif tag == f"{_W}pPr":  # contains tab stops
                 continue
             elif tag in (f"{_W}del", f"{_W}moveFrom"):  # Word strikes it out or leaves it out, depending on the view
                 deleted = " ".join(node.text or "" for node in child.iter(f"{_W}t", f"{_W}delText"))
@@ -430,6 +444,31 @@ class _PartReader:
         width, height = (None, None) if extent is None else (points(extent.get(side), "emu") for side in ("cx", "cy"))
         name = next((node.get(f"{_R}{name}") for name in ("embed", "link", "id") if node.get(f"{_R}{name}")), None)
         return Picture(*self._picture_file(name), width, height)
+
+
+def _text_of_drawing(paragraph: Any) -> str:
+    return "".join(node.text or "" for node in paragraph.iter(f"{_A}t"))
+
+
+def _shown(nodes: Iterable[Any]) -> Iterator[Any]:
+    """Yield elements, in place of alternatives the contents of the one that Word shows."""
+    for node in nodes:
+        if node.tag != _CHOICES:
+            yield node
+            continue
+        choices = (
+            choice
+            for choice in node.iterchildren(_CHOICE)
+            if all(_is_known(choice, name) for name in choice.get("Requires", "").split())
+        )
+        chosen = next(choices, node.find(_FALLBACK))
+        if chosen is not None:
+            yield from _shown(chosen)
+
+
+def _is_known(choice: Any, prefix: str) -> bool:
+    name = choice.nsmap.get(prefix, "")
+    return name in _KNOWN_EXTENSIONS or name.startswith("http://schemas.openxmlformats.org/")
 
 
 def _is_ticked_legacy_box(box: Any) -> bool:

@@ -14,7 +14,7 @@ from pagewords.encoding import detect_code_page, unicode_encoding
 from pagewords.pagination import Part, align, expand_tabs
 from pagewords.reading_warnings import ReadingWarning, WarningCode
 
-_DELIMITERS = "\t;|,"  # the first wins a tie: a comma may be within numbers
+_DELIMITERS = "\t;|,\x1f"  # the first wins a tie: a comma may be within numbers
 _SAMPLE_ROWS = 200
 _SAMPLE = 100_000  # characters, from which the delimiter is detected
 _MAX_MISSING = 0.1  # share of the words that a text with the same content may lack

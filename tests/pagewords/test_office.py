@@ -850,3 +850,31 @@ def test_chart_sheets_are_read_and_sheets_without_a_part_are_reported() -> None:
     assert (list(first), list(chart)) == (["Sheet: Sheet", "A1: Total"], ["Sheet: Chart", "Revenue 4711"])
     assert chart.hidden == ["Loss"]
     assert chart.warnings == [ReadingWarning(WarningCode.SHEETS_NOT_READ, None, 1, "Lost")]
+
+
+ALTERNATIVES = (
+    "<w:p><w:r><mc:AlternateContent xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006' "
+    "xmlns:x='{}'>"
+    "<mc:Choice Requires='x'><w:t>choice</w:t></mc:Choice><mc:Fallback><w:t>fallback</w:t></mc:Fallback>"
+    "</mc:AlternateContent></w:r></w:p>"
+)
+
+
+@pytest.mark.parametrize(
+    ("extension", "shown"),
+    [
+        ("http://schemas.microsoft.com/office/word/2010/wordprocessingShape", "choice"),
+        ("https://example.com/unknown", "fallback"),
+    ],
+)
+def test_docx_alternative_that_word_shows_is_read(extension: str, shown: str) -> None:
+    document = f"<w:document {W}><w:body>{ALTERNATIVES.format(extension)}</w:body></w:document>"
+    (part,) = docx_parts(make_zip({"word/document.xml": document.encode()}), Limits())
+    assert list(part) == [shown]
+
+
+def test_docx_text_of_drawings_of_other_programs_is_read() -> None:
+    art = "<a:p xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'><a:r><a:t>Total 55</a:t></a:r></a:p>"
+    document = f"<w:document {W}><w:body><w:p><w:r><w:drawing>{art}</w:drawing></w:r></w:p></w:body></w:document>"
+    (part,) = docx_parts(make_zip({"word/document.xml": document.encode()}), Limits())
+    assert [line.strip() for line in part] == ["Total 55"]

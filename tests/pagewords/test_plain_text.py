@@ -151,6 +151,7 @@ def test_csv_with_any_delimiter_becomes_a_table() -> None:
         ("Betrag,Tag\n12,50\n", "12       50"),
         ("1,2,3\n4,5,6\n", "4   5   6"),
         ("a^b, c\nd^e\n", "d   e"),
+        ("a\x1fb\nd\x1fe\n", "d   e"),
         ("a^b\nc\n", "c"),
         ("a:b:c\nd:e:f\n", "d   e   f"),
         ("a:b\nd:e\n", "d:e"),
