@@ -135,7 +135,7 @@ async def test_differing_value_is_to_review_with_both_values_and_boxes(case):
         ),
         ([[raw_call("submit_reading", '{"fields": [1, 2')], [text("I have nothing else.")]], "no_reading"),
         ([[text("I will not read this.")]], "no_reading"),
-        ([reads({"Something": {"else": 1}}), [text("I have nothing else.")]], "no_reading"),
+        ([reads({"Something": {"else": 1}}), [text("I have nothing else.")]], "other_structure"),
     ],
 )
 async def test_first_result_stays_and_run_says_why_second_reading_is_missing(case, second, code):
@@ -149,17 +149,33 @@ async def test_first_result_stays_and_run_says_why_second_reading_is_missing(cas
 
 @pytest.mark.parametrize(
     "structure",
-    [{"fields": {"invoice": {"total": 10}}}, {"total": 10}, {"fields": [{"name": "total", "value": 10}]}],
+    [
+        {"fields": {"invoice": {"total": 10}}},
+        {"total": 10},
+        {"fields": [{"name": "total", "value": 10}]},
+    ],
     ids=["nested", "flat", "list"],
 )
 async def test_second_model_with_another_structure_has_three_tries(case, structure):
     wrong = [call("submit_reading", structure)]
     async with two_models(case, [extracts()], [wrong] * 9) as both:
         run = await both.run()
-        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "agent_stopped"), run
+        assert (run["status"], run["answer"], run["result"]["code"]) == ("completed", "Done.", "other_structure"), run
         assert len(both.second.requests) in (3, 4)  # the model may have been asked again when the run ends
         row = case.extraction()
         assert (row["status"], row["extracted_fields"], row["review_count"]) == ("completed", FIRST, 0)
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+async def test_values_that_are_each_in_an_object_are_compared(case, has_schema):
+    read = {name: {"value": value, "confidence": 0.9} for name, value in FIRST.items()}
+    texts = {name: {"type": "string"} for name in ("number", "date")}
+    properties = {**texts, "total": {"type": "number"}, "rows": {"type": "array", "items": {"type": "object"}}}
+    if has_schema:
+        case = await case.another_extraction({"type": "object", "properties": properties})
+    async with two_models(case, [extracts()], [reads(read)]) as both:
+        found = (await both.run())["result"]
+        assert (found["code"], found["agrees"], found["differs"], found["rows"]) == (None, 7, 0, 0)
 
 
 async def test_only_fields_of_the_schema_are_compared(case):

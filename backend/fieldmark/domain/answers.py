@@ -230,7 +230,8 @@ class SecondReading(BaseModel):
     run_id: UUID | None = Field(description="The child run that read the document again. null: none could start.")
     code: str | None = Field(
         description="Why the second reading is missing: the `error_code` of its run, no_reading (it returned no "
-        "values) or not_configured (the service has no second model). null: it is not missing."
+        "values), other_structure (all that it returned had another structure than the fields) or not_configured (the "
+        "service has no second model). null: it is not missing."
     )
     agrees: int = Field(description="Number of fields with the same value.")
     differs: int = Field(description="Number of fields with another value.")

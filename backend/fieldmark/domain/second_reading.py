@@ -16,6 +16,8 @@ from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.paths import EACH, Path, Pattern
 from fieldmark.domain.schema_walk import unknown_fields
 from fieldmark.domain.scoring import ComparedValue, compare_values, is_same_value
+from fieldmark.domain.validation import validate
+from fieldmark.errors import InvalidSchema
 
 DOUBTED_BELOW: Final = 0.95
 """A value with a lower confidence is read again in the mode `unsure`."""
@@ -222,6 +224,29 @@ def described_fields(schema: JsonObject | None, fields: Mapping[str, JsonValue])
         return dict(fields)
     unknown = set(unknown_fields(schema, set(_places(dict(fields)))))
     return as_object(_without(dict(fields), unknown))
+
+
+def bare_values(schema: JsonObject, fields: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return the fields with values that some models wrap in an object.
+
+    >>> bare_values({"properties": {"total": {"type": "number"}}}, {"total": {"value": 10, "confidence": 0.9}})
+    {'total': 10}
+    """
+    try:
+        wrong = {one.path for one in validate(schema, dict(fields)) if one.code in ("type", "anyOf", "oneOf")}
+    except InvalidSchema:
+        return dict(fields)
+    return {name: _bare(value, wrong, (name,)) for name, value in fields.items()}
+
+
+def _bare(value: JsonValue, wrong: Collection[Path], at: Path) -> JsonValue:
+    if isinstance(value, dict):
+        if "value" in value and at in wrong:
+            return value["value"]
+        return {key: _bare(child, wrong, (*at, key)) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_bare(child, wrong, (*at, place)) for place, child in enumerate(value)]
+    return value
 
 
 def _places(value: JsonValue, at: Path = ()) -> Iterator[Path]:

@@ -19,6 +19,7 @@ from fieldmark.domain.second_reading import (
     ComparedReadings,
     OtherValue,
     asked_schema,
+    bare_values,
     compare_readings,
     described_fields,
     limited_fields,
@@ -47,7 +48,8 @@ async def make_reading(
     """Return the reading to store: its fields, and where those are printed, by its own paths, unless it agrees. Raise
     Invalid if it has none of the fields that were asked for, or is too long to keep."""
     schema = await run_queued(org_id, schema_to_ask, row, patterns)
-    read = as_object(await run_queued(org_id, coerce, schema, (), fields))
+    bare = await run_queued(org_id, bare_values, schema, fields)
+    read = as_object(await run_queued(org_id, coerce, schema, (), bare))
     read = await run_queued(org_id, _asked_fields, row, patterns, read)
     if not read.keys() & {*as_object(schema.get("properties")), *row.extracted_fields}:
         raise Invalid("None of these is a field of the schema: use its names and structure.")

@@ -6,7 +6,7 @@ import { codeText } from '../shared/codeText';
 import { t } from '../shared/i18n';
 
 function reasonText(code: string): string {
-  return code === 'no_reading' || code === 'not_configured'
+  return code === 'no_reading' || code === 'other_structure' || code === 'not_configured'
     ? t(`runs.secondReading.${code}`)
     : codeText('runErrors', code, code);
 }

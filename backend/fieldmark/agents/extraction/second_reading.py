@@ -12,7 +12,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.fields import has_fields
 from fieldmark.domain.json_values import JsonObject, as_object
 from fieldmark.domain.second_reading import doubted_patterns, is_same_vendor, limited_fields, pattern_of
-from fieldmark.domain.statuses import Approval, RunStatus, SecondReadingMode
+from fieldmark.domain.statuses import Approval, RunError, RunStatus, SecondReadingMode
 from fieldmark.services import second_readings
 from fieldmark.stores import extractions, tool_calls
 from fieldmark.stores.runs import RunRow, Subject
@@ -20,8 +20,10 @@ from fieldmark.tools.context import RunContext
 from fieldmark.tools.toolset import ChildRun, RunAnswer, ToolEffect, ToolInput, ToolResult, tool
 
 _TOOL: Final = "second_reading"
+_READING_TOOL: Final = "submit_reading"
 _NOT_CONFIGURED: Final = "not_configured"
 _NO_READING: Final = "no_reading"
+_OTHER_STRUCTURE: Final = "other_structure"
 
 
 class SecondReading(ToolInput):
@@ -69,7 +71,12 @@ class SecondReadingTools:
         (run,) = runs
         reading = as_object(run.result)
         if run.status is not RunStatus.COMPLETED or reading.get("kind") != "reading":
-            return self._result(run, run.error_code or _NO_READING)
+            code = run.error_code or _NO_READING
+            if code in (_NO_READING, RunError.AGENT_STOPPED) and await tool_calls.was_called(
+                conn, run.id, _READING_TOOL
+            ):
+                code = _OTHER_STRUCTURE
+            return self._result(run, code)
         compared = await second_readings.record(conn, self.extraction_id, args.fields, reading)
         return self._result(run, None, len(compared.agrees), len(compared.differs), len(compared.rows))
 
