@@ -163,7 +163,7 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         await sent.get_by_text(label("settings.webhooks.errors.unreachable")).wait_for()
         await page.keyboard.press("Escape")
         await choose("disable")
-        await section.get_by_text(label("settings.webhooks.off"), exact=True).wait_for()
+        await section.get_by_text(label("settings.webhooks.off"), exact=True).filter(visible=True).wait_for()
         assert [one["is_enabled"] for one in (await server.get("webhooks"))["items"]] == [False]
 
         # A source that does not answer says so; it is paused and deleted.
@@ -175,11 +175,11 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         for key, value in given.items():
             await form.get_by_label(label(f"settings.sources.{key}"), exact=True).fill(value)
         await form.get_by_role("button", name=label("settings.sources.add")).click()
-        await section.get_by_text(label("settings.sources.errors.unreachable")).wait_for()
+        await section.get_by_text(label("settings.sources.errors.unreachable")).filter(visible=True).wait_for()
         actions = section.get_by_role("button", name="Actions for http://127.0.0.1:9")
         await actions.click()
         await page.get_by_role("menuitem", name=label("settings.sources.pause")).click()
-        await section.get_by_text(label("settings.sources.paused")).wait_for()
+        await section.get_by_text(label("settings.sources.paused")).filter(visible=True).wait_for()
         await actions.click()
         await page.get_by_role("menuitem", name=label("common.delete")).click()
         await page.get_by_role("dialog").get_by_role("button", name=label("common.delete")).click()

@@ -83,6 +83,6 @@ describe('a comparison', () => {
   });
 
   it('rules between fields are a line each', () => {
-    expect(rulesBetween(INVOICE)).toEqual([{ text: 'total = net + tax', fields: ['total', 'net', 'tax'] }]);
+    expect(rulesBetween(INVOICE)).toEqual([{ text: 'Total = net + tax', fields: ['total', 'net', 'tax'] }]);
   });
 });

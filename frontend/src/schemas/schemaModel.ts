@@ -168,6 +168,7 @@ export function removeField(schema: Shape, key: string): Shape {
 
 /** The rules between fields, each in a line: "total = net + tax". */
 export function rulesBetween(schema: Shape): { text: string; fields: string[] }[] {
+  const labels = new Map(rowsOf(schema).map(({ key, label }) => [key, label]));
   return listOf(objectOf(schema[EXTENSION]).rules).map((one) => {
     const rule = objectOf(one);
     const each = typeof rule.each === 'string' ? `${rule.each}: ` : '';
@@ -185,7 +186,8 @@ export function rulesBetween(schema: Shape): { text: string; fields: string[] }[
               ? `${path} ← ${given.path} = ${given.equals}`
               : names(rule.equals).join(' = ');
     const tops = text.match(/[\p{L}_][\p{L}\p{N}_]*/gu) ?? [];
-    return { text: `${each}${text}`, fields: [...new Set(tops)] };
+    const inWords = text.replace(/[\p{L}_][\p{L}\p{N}_.[\]]*/gu, (path) => labels.get(path) ?? path);
+    return { text: `${each}${inWords}`, fields: [...new Set(tops)] };
   });
 }
 

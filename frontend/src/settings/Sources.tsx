@@ -48,7 +48,7 @@ export function Sources() {
         heads={
           <>
             <Th>{t('settings.sources.address')}</Th>
-            <Th>{t('settings.invitations.status')}</Th>
+            <Th className="max-sm:hidden">{t('settings.invitations.status')}</Th>
             <Th className="text-right max-sm:hidden">{t('settings.sources.taken')}</Th>
             <Th className="max-lg:hidden">{t('settings.sources.last')}</Th>
           </>
@@ -148,17 +148,21 @@ function SourceRow({ source }: { source: DocumentSource }) {
     setAsking(false);
     setSecret('');
   };
+  const status = (
+    <>
+      <State source={source} />
+      {source.error_code !== null && <p className="text-xs text-muted-foreground">{errorText(source.error_code)}</p>}
+      <Failures source={source} />
+    </>
+  );
   return (
     <Tr>
-      <Td className="w-full max-w-0 min-w-28 py-1.5" title={name}>
+      <Td className="w-full max-w-0 py-1.5" title={name}>
         <p className="truncate font-medium">{address}</p>
         {source.folder !== '' && <p className="truncate text-xs text-muted-foreground">{visibleText(source.folder)}</p>}
+        <div className="mt-1 sm:hidden">{status}</div>
       </Td>
-      <Td className="py-1.5 sm:min-w-52">
-        <State source={source} />
-        {source.error_code !== null && <p className="text-xs text-muted-foreground">{errorText(source.error_code)}</p>}
-        <Failures source={source} />
-      </Td>
+      <Td className="min-w-52 py-1.5 max-sm:hidden">{status}</Td>
       <Td className="whitespace-nowrap text-right max-sm:hidden" title={skipped.join('\n')}>
         {formatNumber(source.taken)}
         {skipped.length > 0 && (

@@ -59,7 +59,7 @@ export function Webhooks() {
           <>
             <Th>{t('settings.webhooks.url')}</Th>
             <Th className="max-lg:hidden">{t('settings.webhooks.events')}</Th>
-            <Th>{t('settings.invitations.status')}</Th>
+            <Th className="max-sm:hidden">{t('settings.invitations.status')}</Th>
           </>
         }
         row={(one) => <WebhookRow key={one.id} webhook={one} onLog={() => setShown(one)} />}
@@ -159,31 +159,31 @@ function WebhookRow({ webhook, onLog }: { webhook: Webhook; onLog: () => void })
   );
   const remove = useChange(TOUCHES, () => api.delete('/api/webhooks/{webhook_id}', params));
   const url = visibleText(webhook.url);
+  const status = webhook.is_enabled ? (
+    <StatusPill tone={webhook.failing_since === null ? 'ok' : 'bad'}>
+      {webhook.failing_since === null
+        ? t('settings.webhooks.on')
+        : t('settings.webhooks.failing', { age: formatAge(webhook.failing_since) })}
+    </StatusPill>
+  ) : (
+    <StatusPill tone={webhook.disabled_reason === null ? 'plain' : 'bad'}>
+      {webhook.disabled_reason === null
+        ? t('settings.webhooks.off')
+        : t(`settings.webhooks.reasons.${webhook.disabled_reason}`)}
+    </StatusPill>
+  );
   return (
     <Tr>
-      <Td className="w-full max-w-0 min-w-32 truncate font-medium" title={url}>
-        {url}
+      <Td className="w-full max-w-0 py-1.5" title={url}>
+        <p className="truncate font-medium">{url}</p>
+        <p className="mt-1 sm:hidden">{status}</p>
       </Td>
       <Td className="min-w-48 text-xs text-muted-foreground max-lg:hidden">
         <span className="line-clamp-2">
           {webhook.types.length === 0 ? t('settings.webhooks.all') : webhook.types.map(typeText).join(', ')}
         </span>
       </Td>
-      <Td className="whitespace-nowrap">
-        {webhook.is_enabled ? (
-          <StatusPill tone={webhook.failing_since === null ? 'ok' : 'bad'}>
-            {webhook.failing_since === null
-              ? t('settings.webhooks.on')
-              : t('settings.webhooks.failing', { age: formatAge(webhook.failing_since) })}
-          </StatusPill>
-        ) : (
-          <StatusPill tone={webhook.disabled_reason === null ? 'plain' : 'bad'}>
-            {webhook.disabled_reason === null
-              ? t('settings.webhooks.off')
-              : t(`settings.webhooks.reasons.${webhook.disabled_reason}`)}
-          </StatusPill>
-        )}
-      </Td>
+      <Td className="whitespace-nowrap max-sm:hidden">{status}</Td>
       <Td className="text-right">
         <RowMenu
           name={url}

@@ -574,9 +574,12 @@ function measureColumns(
       const currency = mixed.has(path) ? ownCurrency(row, cell, page.columns) : null;
       return `${currency === null ? '' : `${currency} `}${displayCell(cell, { type, decimals })}`;
     });
-    const sums = (byColumn.get(path) ?? []).map(
+    const totals = byColumn.get(path) ?? [];
+    const sums = totals.map(
       (one) => `${sumText(one, decimals)}${isGrouped ? ` ${currencyText(one.currency, true)}` : ''}`,
     );
+    const missing = page.total - totals.reduce((sum, { count }) => sum + count, 0);
+    if (totals.length > 0 && missing > 0) sums.push(t('tables.without', { count: missing }));
     const widths = texts.map(type === 'number' ? numberWidth : widthOf);
     const width = Math.max(0, ...widths, ...sums.map((sum) => numberWidth(sum) - SIGN));
     return [path, { width, decimals }] as const;
