@@ -441,7 +441,8 @@ def _shifted_columns(
                 if min(word[3], right) > max(word[1], left) and any(map(str.isdigit, str(word[0]))):
                     others.append(at)
         if len(others) >= 2 and not owned.issuperset(others):
-            yield from ((one.name, "other_row") for one in some)
+            for one in some:
+                yield one.name, "other_row"
 
 
 def _near(ordered: Sequence[float], at: float) -> int:
