@@ -170,7 +170,7 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
             [("44712", "label"), ("60318", "label")],
         ),
     ],
-    ids=["number", "date", "not printed", "currency", "of another field"],
+    ids=["number", "scale", "scaled", "date", "not printed", "currency", "of another field"],
 )
 async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
     script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from agents.library.test_asking import INTENT, READ, SURVEY, cite, submit_answer
+from browser.boxes import shown_box, surrounds
 from browser.window import label, playwright
 from fieldmark.agents.registry import answer_offline
 from fieldmark.offline_model.messages import call
@@ -26,11 +27,7 @@ async def ask(page, question: str) -> None:
     await box.press("Enter")
 
 
-def box_edges(source: dict) -> list[float]:
-    return [round(edge, 3) for edge in source["boxes"][0]]
-
-
-async def shown_box(page) -> list[float]:
+async def chosen_box(page) -> list[float]:
     """Return the highlighted box in fractions of the page."""
     rect = page.get_by_role("complementary", name="Source").locator("rect[class*=chosen]")
     await rect.first.wait_for(state="attached")
@@ -40,8 +37,7 @@ async def shown_box(page) -> list[float]:
         for one in ("[data-page]", "[role=region]")
     ]
     assert shown["width"] > room["width"] * 0.9
-    x, y, width, height = [float(await rect.first.get_attribute(name) or 0) for name in ("x", "y", "width", "height")]
-    return [round(edge, 3) for edge in (x, y, x + width, y + height)]
+    return (await shown_box(rect.first))[1]
 
 
 async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
@@ -73,11 +69,11 @@ async def test_sources_of_an_answer_open_on_the_page(serve, browsing):
         (turn,) = (await server.get(f"threads/{thread['id']}"))["turns"]
         for number in (2, 1):
             await page.get_by_role("button", name=f"Source {number}: survey.txt, page 1").click()
-            assert await shown_box(page) == box_edges(turn["result"]["sources"][number - 1])
+            assert surrounds(await chosen_box(page), turn["result"]["sources"][number - 1]["boxes"][0])
         assert await page.evaluate("window.hacked") is None
         assert await page.locator("main img[src=x], main a[href^=javascript]").count() == 0
         await page.get_by_text(label("runs.showSteps")).click()
-        await page.get_by_role("log").locator("code", has_text="cite_source").first.wait_for(state="attached")
+        await page.get_by_role("log").get_by_text(label("tools.cite_source")).first.wait_for()
 
 
 async def test_follow_ups_stay_in_one_conversation_that_can_be_deleted(serve, browsing):
@@ -158,7 +154,7 @@ async def test_passage_opens_on_its_page(serve, browsing):
         await playwright.expect(hit.locator("mark")).to_have_text(["roof", "leaks"])
         await hit.click()
         answer = (await server.get("search?q=leaking roof"))["hits"][0]
-        assert await shown_box(page) == [round(edge, 3) for edge in answer["marks"][0]["box"]]
+        assert surrounds(await chosen_box(page), answer["marks"][0]["box"])
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360
         await page.keyboard.press("Escape")
         await hit.wait_for()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from browser import scripts
+from browser.boxes import shown_box, surrounds
 from browser.window import SAMPLES, Window, delayed_response, label, playwright
 from extraction_case import until
 from generated_files import make_pdf, text_at
@@ -43,27 +44,6 @@ async def field_order(page: Any) -> list[str]:
         "rows => rows.map((one) => [one.getBoundingClientRect().y, one.dataset.path])"
     )
     return [path for _, path in sorted(rows)]
-
-
-async def shown_box(rect: Any) -> tuple[int, list[float]]:
-    """Return the page number of a box, and the box in fractions of that page's picture."""
-    # All at once: the page may be scrolling.
-    number, box = await rect.evaluate(
-        """one => {
-          const sheet = one.closest('[data-page]');
-          const [outer, inner] = [sheet, one].map((element) => element.getBoundingClientRect());
-          const x = (value) => (value - outer.x) / outer.width;
-          const y = (value) => (value - outer.y) / outer.height;
-          return [sheet.dataset.page, [x(inner.left), y(inner.top), x(inner.right), y(inner.bottom)]];
-        }"""
-    )
-    return int(number), box
-
-
-def surrounds(box: list[float], word: list[float]) -> bool:
-    """Whether a box is drawn close around a word, not over its letters."""
-    gaps = (word[0] - box[0], word[1] - box[1], box[2] - word[2], box[3] - word[3])
-    return all(0 < gap < 0.01 for gap in gaps)
 
 
 async def test_from_the_link_to_the_export(serve, browsing):
