@@ -180,10 +180,9 @@ class DocxStyles:
         indents, spacing, frame = (properties.find(f"{_W}{name}") for name in ("ind", "spacing", "framePr"))
         if frame is not None:
             x, y, width, height = (_whole(frame.get(f"{_W}{name}")) for name in ("x", "y", "w", "h"))
-            anchors = (frame.get(f"{_W}{name}Anchor", "text") for name in "hv")
-            across = Place(x, width or None, next(anchors))
-            down = next(anchors)
-            style = self.sheet.placed(style, across, Place(y, height or None, "line" if down == "text" else down))
+            across, down = (frame.get(f"{_W}{name}Anchor", "text") for name in "hv")
+            down = "line" if down == "text" else down
+            style = self.sheet.placed(style, Place(x, width or None, across), Place(y, height or None, down))
         starts = (_whole(indents.get(f"{_W}{name}")) for name in ("left", "start", "firstLine") if indents is not None)
         is_off = any(abs(start) >= self.sheet.width for start in starts)
         return replace(style, hidden=style.hidden or is_off or _is_flat(spacing, "line", "lineRule"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 import zipfile
@@ -42,7 +43,6 @@ _STYLES = "xl/styles.xml"
 _WORKBOOK = "xl/workbook.xml"
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 _ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
-# A header consists of codes (font, size, colour, section, field) and text.
 _THEME_ORDER = (
     "lt1", "dk1", "lt2", "dk2", "accent1", "accent2", "accent3", "accent4", "accent5", "accent6", "hlink", "folHlink"
 )  # fmt: skip
@@ -51,10 +51,10 @@ _FORMAT_COLOURS = {
     "white": "FFFFFF", "yellow": "FFFF00",
 }  # fmt: skip
 _DEFAULT_WIDTH = 8.43  # of a column, in digits
-# What is kept of styles that openpyxl refuses: attributes and their values by the names of the elements.
 _NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,20})?")
 _NUMBERS = dict.fromkeys(("theme", "indexed", "tint"), _NUMBER)
 _COLOUR_VALUES = {"rgb": re.compile("(?:[0-9A-Fa-f]{2}){3,4}"), **_NUMBERS}
+# What is kept of styles that openpyxl refuses: attributes and their values by the names of the elements.
 _KEPT_VALUES: dict[str, dict[str, re.Pattern[str]]] = {
     **{name: {} for name in ("font", "fill", "dxf")},
     **dict.fromkeys(("color", "fgColor", "bgColor"), _COLOUR_VALUES),
@@ -64,6 +64,7 @@ _KEPT_VALUES: dict[str, dict[str, re.Pattern[str]]] = {
     "patternFill": {"patternType": re.compile("none|solid|gray125")},
     "numFmt": {"numFmtId": _NUMBER, "formatCode": re.compile("(?s:.{0,300})")},
 }
+# A header consists of codes (font, size, colour, section, field) and text.
 _CODES = re.compile(r'(&(?:"[^"]{0,200}"?|\d{1,3}|K(?:\d\d[+-]\d{3}|[\dA-Fa-f]{6})|.|\Z))|([^&]+)', re.S)
 
 
@@ -550,9 +551,11 @@ class _Area(NamedTuple):
 
 
 def _areas(references: str) -> Iterator[_Area]:
+    """Yield the areas that a sheet refers to, without those that do not exist, such as `#REF!`."""
     for reference in references.split():
-        left, top, right, bottom = range_boundaries(reference)
-        yield _Area(left or 1, top or 1, right or 1 << 14, bottom or 1 << 20)
+        with contextlib.suppress(ValueError):
+            left, top, right, bottom = range_boundaries(reference)
+            yield _Area(left or 1, top or 1, right or 1 << 14, bottom or 1 << 20)
 
 
 def _rules(node: Any) -> Iterator[_Rule]:
@@ -561,7 +564,8 @@ def _rules(node: Any) -> Iterator[_Rule]:
         formulas = [(each.text or "").strip().upper() for each in rule.iterchildren(f"{_S}formula")]
         is_constant = rule.get("type") == "expression" and formulas in (["TRUE"], ["1"], ["TRUE()"])
         scale = [hex_colour(each.get("rgb")) for each in rule.iterfind(f"{_S}colorScale/{_S}color")]
-        yield _Rule(int(style) if style.isdecimal() else None, is_constant, [each for each in scale if each])
+        is_number = re.fullmatch("[0-9]{1,9}", style) is not None
+        yield _Rule(int(style) if is_number else None, is_constant, [each for each in scale if each])
 
 
 def _printed_page_kinds(node: Any) -> list[str]:

@@ -573,6 +573,22 @@ def test_numbers_that_may_not_be_seen_are_read_with_a_warning(doubtful: Any, cer
     assert (len(part), part.hidden, part.doubtful) == (3, [], [])
 
 
+@pytest.mark.filterwarnings("ignore:Failed to load a conditional formatting rule")  # of openpyxl
+@pytest.mark.parametrize("reference", ["#REF!", "A1:ZZZZ9", "Sheet1!A1:B2"])
+def test_formats_and_tables_of_areas_that_do_not_exist_are_ignored(reference: str) -> None:
+    book = openpyxl.Workbook()
+    table_over(WHITE_FONT)(book.worksheets[0])
+    book.worksheets[0].conditional_formatting.add("A1:B2", FormulaRule(["A1=B1"], font=WHITE_FONT))
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    for name, kind in (("xl/worksheets/sheet1.xml", "sqref"), ("xl/tables/table1.xml", "ref")):
+        known, other = (f' {kind}="{area}"'.encode() for area in ("A1:B2", reference))
+        assert known in parts[name]
+        parts[name] = parts[name].replace(known, other)
+    (part,) = xlsx_parts(make_zip(parts), Limits())
+    assert (len(part), part.doubtful) == (3, [])
+
+
 def test_white_parts_of_a_cell_are_left_out_and_counted() -> None:
     book = openpyxl.Workbook()
     white, red = InlineFont(color="FFFFFFFF"), InlineFont(color="FFFF0000")
