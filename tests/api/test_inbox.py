@@ -149,6 +149,7 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
     [
         ("Total 1.250 EUR\n", {"total": 1.25}, "total", [(1.25, "printed"), (1250, "other_reading")]),
         ("Item   TEUR\nTotal  50\n", {"total": 50}, "total", [(50, "printed"), (50_000, "other_reading")]),
+        ("Item   TEUR\nTotal  2.01\n", {"total": 2.01}, "total", [(2.01, "printed"), (2010, "other_reading")]),
         ("Item   TEUR\nTotal  50\n", {"total": 50_000}, "total", [(50_000, "printed"), (50, "other_reading")]),
         (
             "United Kingdom\nDate 04/12/2026\n",
@@ -170,7 +171,7 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
             [("44712", "label"), ("60318", "label")],
         ),
     ],
-    ids=["number", "scale", "scaled", "date", "not printed", "currency", "of another field"],
+    ids=["number", "scale", "scale of a fraction", "scaled", "date", "not printed", "currency", "of another field"],
 )
 async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
     script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])

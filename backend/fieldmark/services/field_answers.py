@@ -28,7 +28,7 @@ from fieldmark.stores import extractions
 from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
 from valuegrounding import Boxes, DocumentIndex, Location
 from valuegrounding.dates import find_dates
-from valuegrounding.decimals import canonical_decimal
+from valuegrounding.decimals import canonical_decimal, to_decimal
 from valuegrounding.folding import fold
 from valuegrounding.numbers import BODY, possible_values
 from valuegrounding.units import codes_of
@@ -249,8 +249,10 @@ def _readings(value: JsonValue, quote: str, proof: JsonObject, scale: int) -> It
     if doubt == "scale" and is_number(value):
         printed = [text for body in BODY.findall(folded) for text in possible_values(body)]
         is_scaled = canonical_decimal(abs(value)) not in printed
-        other = value / (10**scale if is_scaled else 100) if is_scaled or not scale else value * 10**scale
-        yield CandidateAnswer(other, "other_reading", {"quote": quote}, *place)
+        places = -2 if not scale else -scale if is_scaled else scale  # without a heading, cents were read as units
+        other = to_decimal(value).scaleb(places)
+        number = int(other) if other == other.to_integral_value() else float(other)
+        yield CandidateAnswer(number, "other_reading", {"quote": quote}, *place)
     if proof.get("match") == "symbol":
         codes = codes_of(folded.strip()) or frozenset[str]()
         common = [one for one in _COMMON_CURRENCIES if one in codes] + sorted(codes - {*_COMMON_CURRENCIES})
