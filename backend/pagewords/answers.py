@@ -69,6 +69,22 @@ class _Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+_FileNames = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_check_clean)]],
+    Field(max_length=MAX_ENCLOSED),
+]
+
+
+class MailParts(_Message):
+    """The answer to `MailJob`: who sent the email, its headers `Subject` and `Auto-Submitted`, and the names of the
+    attachments, which are the contents; none if there are too many."""
+
+    sender: Annotated[str, Field(max_length=300), AfterValidator(_check_clean)]
+    subject: Annotated[str, Field(max_length=200), AfterValidator(_check_clean)]
+    auto_submitted: Annotated[str, Field(max_length=50)]
+    file_names: _FileNames
+
+
 class Reading(_Message):
     """The answer to `ReadJob`. Its contents are the pages not in `scans` or `pictures`, then the image files of
     `pictures`, then the files with `file_names`."""
@@ -77,10 +93,7 @@ class Reading(_Message):
     page_count: Annotated[int, Field(ge=0)]
     scans: list[PositiveInt] = []
     pictures: Annotated[list[PositiveInt], Field(max_length=MAX_PICTURES)] = []
-    file_names: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_check_clean)]],
-        Field(max_length=MAX_ENCLOSED),
-    ] = []
+    file_names: _FileNames = []
     left_out: Annotated[list[ReadingWarning], Field(max_length=len(SKIPPED_FILE_CODES))] = []
     """Warnings about enclosed files that were skipped."""
 
@@ -111,4 +124,5 @@ class Answer(_Message):
 
     failure: Failure | None = None
     reading: Reading | None = None
+    mail: MailParts | None = None
     sizes: list[PositiveInt] = []

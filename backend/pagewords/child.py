@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from pagewords import sniff, text
-from pagewords.answers import MAX_SENTENCE, Answer, Failure, Reading, page_to_json
+from pagewords.answers import MAX_SENTENCE, Answer, Failure, MailParts, Reading, page_to_json
 from pagewords.archive import read_zip
 from pagewords.docx import docx_parts
 from pagewords.drawing import crop_and_resize, draw_text_page, image_png, png
@@ -31,8 +31,8 @@ from pagewords.enclosed import Container, unpack
 from pagewords.encoding import detect_code_page
 from pagewords.errors import Damaged, NoSuchPage, NotInstalled, OverLimit, PagewordsError, Unsupported
 from pagewords.image import Images
-from pagewords.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_from_json
-from pagewords.mail import read_mail, read_msg
+from pagewords.jobs import DrawJob, Job, MailJob, OcrJob, ReadJob, UnlockJob, job_from_json
+from pagewords.mail import mail_parts, read_mail, read_msg
 from pagewords.markup import html_parts
 from pagewords.opendocument import opendocument_parts
 from pagewords.pages import MIB, Limits, Page
@@ -166,12 +166,15 @@ def _kind(job: Job, data: bytes) -> str:
             if job.media_type is None and kind not in sniff.IMAGES:
                 raise Unsupported("The file is not a picture in a supported format.")
             return kind
+        case MailJob():
+            return sniff.EML
         case UnlockJob():
             return ""
 
 
 def _run_job(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
     reading: Reading | None = None
+    mail: MailParts | None = None
     match job:
         case ReadJob():
             reading, contents = _read(data, kind, job, limits)
@@ -188,7 +191,10 @@ def _run_job(job: Job, data: bytes, kind: str, limits: Limits) -> _Answer:
         case UnlockJob():
             copy = remove_password(data, job.password, limits)
             contents = [] if copy is None else [copy]
-    return Answer(reading=reading, sizes=[len(content) for content in contents]), contents
+        case MailJob():
+            limit_cpu(math.ceil(limits.seconds))
+            mail, contents = mail_parts(data)
+    return Answer(reading=reading, mail=mail, sizes=[len(content) for content in contents]), contents
 
 
 def _is_without_text(warning: ReadingWarning) -> bool:

@@ -54,8 +54,19 @@ class UnlockJob:
     password: str = field(repr=False)
 
 
-Job = ReadJob | OcrJob | DrawJob | UnlockJob
-_KINDS: dict[str, type[Job]] = {"read": ReadJob, "ocr": OcrJob, "draw": DrawJob, "unlock": UnlockJob}
+@dataclass(frozen=True, slots=True)
+class MailJob:
+    """Find the sender, the subject and the attachments of an email."""
+
+
+Job = ReadJob | OcrJob | DrawJob | UnlockJob | MailJob
+_KINDS: dict[str, type[Job]] = {
+    "read": ReadJob,
+    "ocr": OcrJob,
+    "draw": DrawJob,
+    "unlock": UnlockJob,
+    "mail": MailJob,
+}
 
 
 def job_to_json(job: Job, limits: Limits, user: int | None) -> dict[str, Any]:

@@ -12,7 +12,9 @@ from email.errors import CloseBoundaryNotFoundDefect
 from email.message import EmailMessage
 from email.parser import BytesParser
 from email.policy import EmailPolicy, default
+from email.utils import parseaddr
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from olefile import OleFileIO
@@ -21,13 +23,16 @@ from oxmsg.attachment import Attachment
 from oxmsg.domain.encodings import encoding_from_codepage
 from oxmsg.storage import Storage, Stream
 
+from pagewords.answers import MailParts
 from pagewords.enclosed import Container, Enclosed, shown_name
 from pagewords.errors import OverLimit, WrongType
 from pagewords.markup import html_lines
+from pagewords.pages import clean
 from pagewords.pagination import Part, expand_tabs
 from pagewords.pictures import Picture
-from pagewords.reading_warnings import ReadingWarning, WarningCode, skipped_files_warning
+from pagewords.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode, skipped_files_warning
 from pagewords.signed import signed_content
+from pagewords.sniff import SUFFIXES
 from pagewords.text import decode, encoding_warnings, has_more_text, has_other_numbers
 
 importlib.import_module("email.generator")  # the email package imports it late, after lockdown
@@ -97,6 +102,36 @@ def read_mail(data: bytes) -> Container:
     if found.differ:
         body.warnings.append(_DIFFER)
     return _container(headers, body, shown, [_file(part) for part in found.files])
+
+
+def mail_parts(data: bytes) -> tuple[MailParts, list[bytes]]:
+    """Return who sent an EML file, its subject, and the attachments that can be documents, also those of emails in it.
+    Pictures in its text are left out."""
+    policy: Any = _Policy()
+    message: EmailMessage = BytesParser(policy=policy).parsebytes(data)
+    files: list[tuple[str, bytes]] = []
+    for part in message.walk():
+        name = shown_name(part.get_filename() or "")
+        is_inside = part.get_content_disposition() == "inline" or part["Content-ID"] is not None
+        kind = part.get_content_maintype()
+        is_left_out = kind == "multipart" or (is_inside and kind == "image")
+        if is_left_out or PurePosixPath(name).suffix.lower() not in SUFFIXES:
+            continue
+        if content := _bytes(part):
+            files.append((name, content))
+        if len(files) > MAX_ENCLOSED:
+            files = []
+            break
+    sender, subject, auto_submitted = (
+        " ".join(clean(str(message[header] or "")).split()) for header in ("From", "Subject", "Auto-Submitted")
+    )
+    parts = MailParts(
+        sender=parseaddr(sender)[1][:300],
+        subject=subject[:200],
+        auto_submitted=auto_submitted.partition(";")[0].strip().lower()[:50],
+        file_names=[name for name, _ in files],
+    )
+    return parts, [content for _, content in files]
 
 
 def read_msg(data: bytes) -> Container:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
 
-from pagewords.answers import Answer, Reading, parse_page
+from pagewords.answers import Answer, MailParts, Reading, parse_page
 from pagewords.enclosed import max_enclosed_bytes
 from pagewords.errors import (
     Damaged,
@@ -33,7 +33,7 @@ from pagewords.errors import (
     Unsupported,
     WrongType,
 )
-from pagewords.jobs import DrawJob, Job, OcrJob, ReadJob, UnlockJob, job_to_json
+from pagewords.jobs import DrawJob, Job, MailJob, OcrJob, ReadJob, UnlockJob, job_to_json
 from pagewords.pages import MIB, DocumentContent, EnclosedFile, Limits, Page
 from pagewords.readers import PLAIN, WITH_OCR, Reader, ReaderLostError
 from pagewords.reading_warnings import MAX_ENCLOSED, ReadingWarning, WarningCode
@@ -264,10 +264,31 @@ async def draw_pages(path: Path, job: DrawJob, limits: Limits) -> list[bytes]:
     return await _retry_if_lost(draw)
 
 
+async def split_mail(path: Path, limits: Limits, unpack_to: Path) -> tuple[MailParts, list[EnclosedFile]]:
+    """Return the sender and subject of an email, and its attachments, unpacked into the folder `unpack_to`.
+
+    Raises Unreadable like `read_file`.
+    """
+
+    async def split() -> tuple[MailParts, list[EnclosedFile]]:
+        async with _answer(path, MailJob(), limits, []) as answer:
+            mail, sizes = answer.mail, answer.sizes
+            if mail is None or len(sizes) != len(mail.file_names) or sum(sizes) > limits.max_decoded_bytes:
+                raise _invalid_answer()
+            files: list[EnclosedFile] = []
+            for name, size in zip(mail.file_names, sizes, strict=True):
+                files.append(EnclosedFile(name, unpack_to / str(len(files)), size))
+                await answer.save_next_content(files[-1].path)
+        return mail, files
+
+    return await _retry_if_lost(split)
+
+
 class _CheckedAnswer:
     def __init__(self, reader: Reader, answer: Answer) -> None:
         self._reader = reader
         self.reading = answer.reading
+        self.mail = answer.mail
         self.sizes = answer.sizes
         self._next_sizes = iter(answer.sizes)
 

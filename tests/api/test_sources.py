@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_network
 from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
@@ -22,7 +24,9 @@ from members import create_org, new_member
 from extraction_case import add_member, sql, until
 from fieldmark.domain.statuses import SourceKind
 from fieldmark.services.sources import buckets
+from fieldmark.services.sources.failures import SourceFailure
 from fieldmark.services.sources.intake import Intake
+from fieldmark.services.sources.oauth import TokenRequest
 from fieldmark.stores import sources
 from http_stub import http_stub
 from mail_server import PASSWORD, USER, MailServer, mail, mail_server
@@ -92,7 +96,7 @@ def names(found: list[dict[str, Any]]) -> list[str]:
 async def intakes(server: Any, number: int, **options: Any) -> AsyncIterator[list[Intake]]:
     """Yield what so many workers look with."""
     runtime = server.runtime
-    args = (runtime.database, runtime.documents, runtime.settings.private_networks, 50_000_000)
+    args = (runtime.database, runtime.documents, runtime.settings.private_networks, runtime.reading_limits)
     yield [Intake(*args, **options) for _ in range(number)]
 
 
@@ -123,6 +127,24 @@ def test_requests_are_signed_as_in_the_examples_of_the_protocol():
 )
 def test_the_region_is_that_of_the_host(host, region):
     assert buckets.region_of(host) == region
+
+
+@pytest.mark.parametrize(
+    ("item", "number", "is_read"),
+    [
+        ("<Contents><Key>a</Key><Size>1</Size></Contents>", 1000, True),
+        ("<Contents><Key>a</Key><Size>1</Size></Contents>", 1001, False),
+        ("<a/>", 1_000_000, False),
+        ("<a>", 1_000_000, False),
+    ],
+)
+def test_a_listing_of_more_than_was_asked_for_is_refused(item, number, is_read):
+    body = f"<List>{item * number}</List>".encode()
+    if is_read:
+        assert buckets.parse_list(body) == ([buckets.BucketObject("a", "", 1)] * number, False)
+    else:
+        with pytest.raises(SourceFailure):
+            buckets.parse_list(body)
 
 
 async def test_objects_of_a_bucket_become_documents_and_others_are_counted(serve, bucket):
@@ -582,12 +604,26 @@ class TokenServer(BaseHTTPRequestHandler):
     def answer(self, status: int, body: dict[str, str]) -> None:
         content = json.dumps(body).encode()
         self.send_response(status)
+        if self.path == "/packed":
+            content = gzip.compress(gzip.compress(content))
+            self.send_header("Content-Encoding", "gzip, gzip")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+async def test_a_compressed_token_is_not_unpacked():
+    form = {"grant_type": "client_credentials", "client_id": "us", "client_secret": SECRET}
+    with http_stub(TokenServer) as url:
+        plain, packed = (
+            TokenRequest(at, form, [ip_network("127.0.0.0/8")]) for at in (f"{url}/plain", f"{url}/packed")
+        )
+        assert await plain.send() == "issued"
+        with pytest.raises(SourceFailure, match="not_understood"):
+            await packed.send()
 
 
 async def test_a_mailbox_with_oauth_is_read_with_a_token_of_its_token_request(serve, monkeypatch):
@@ -624,6 +660,22 @@ async def test_a_mail_that_cannot_be_read_holds_up_no_other(serve, mailbox, clon
             source = await look(intake, server)
             assert (source["taken"], source["failures"]) == (4, [])
         assert names(await documents(server.http)) == [f"Receipt {number}.eml" for number in range(4)]
+
+
+async def test_a_hostile_mail_becomes_a_document_that_failed_and_holds_up_no_other(serve, mailbox):
+    nested = "".join(f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(2000))
+    mailbox.deliver(f"{nested}\nText\n".encode(), "m0")
+    mailbox.deliver(mail("Receipt", "Total: 1"), "m1")
+    async with serve(**LOOPBACK) as server:
+        await add(server.http, of_mailbox(mailbox))
+        source = await next_look(server.http)
+        assert (source["taken"], source["retrying"]) == (2, 0)
+
+        async def statuses() -> Any:
+            found = {one["filename"]: one["status"] for one in await documents(server.http)}
+            return found == {"mail.eml": "failed", "Receipt.eml": "ready"}
+
+        await until(statuses)
 
 
 @pytest.mark.parametrize("fault", ["folder", "certificate", "disconnect"])

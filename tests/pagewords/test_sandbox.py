@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from contextlib import suppress
+from email.message import EmailMessage
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,7 @@ from pagewords.pages import MIB, Limits, Page
 from pagewords.pictures import MAX_PICTURES
 from pagewords.readers import PLAIN
 from pagewords.reading_warnings import WarningCode
-from pagewords.sandbox import read_file
+from pagewords.sandbox import read_file, split_mail
 from processisolation import users
 from running_server import PATIENCE
 
@@ -310,6 +311,23 @@ async def test_file_over_the_memory_page_or_size_limit_is_refused(tmp_path: Path
         await read_file(path, "a.txt", Limits(max_pages=1))
     with pytest.raises(OverLimit, match="the limit is 1 MiB"):
         await read_file(path, "a.txt", Limits(max_bytes=MIB))
+
+
+async def test_a_mail_is_split_into_its_attachments_within_limits_of_time_and_depth(tmp_path: Path) -> None:
+    email = EmailMessage()
+    email["From"], email["Subject"] = "A Shop <shop@example.com>", "Your =?utf-8?q?Rechnung?=\u202e"
+    email.set_content("Attached.")
+    email.add_attachment(b"Total: 1", maintype="text", subtype="plain", filename="../März.txt")
+    email.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="logo.png", cid="<logo>")
+    email.add_attachment(b"MZ", maintype="application", subtype="octet-stream", filename="setup.exe")
+    mail, (file,) = await split_mail(save(tmp_path, "a.eml", email.as_bytes()), Limits(), tmp_path)
+    assert (mail.sender, mail.subject, mail.auto_submitted) == ("shop@example.com", "Your Rechnung", "")
+    assert (file.name, file.path.read_bytes()) == ("März.txt", b"Total: 1")
+    opened = [f'Content-Type: multipart/mixed; boundary="{n}"\n\n--{n}\n' for n in range(2000)]
+    for depth, limits in ((2000, Limits()), (200, Limits(seconds=1))):
+        path = save(tmp_path, "b.eml", "".join([*opened[:depth], "\n", "ab\n" * 300_000]).encode())
+        with pytest.raises(OverLimit):
+            await split_mail(path, limits, tmp_path)
 
 
 async def test_reader_of_root_runs_as_a_separate_user(tmp_path: Path) -> None:

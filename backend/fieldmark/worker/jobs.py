@@ -206,8 +206,7 @@ def with_spare_slot(slots: int) -> int:
 async def _work(queue: App, runtime: Runtime) -> None:
     settings = runtime.settings
     sender = Sender(runtime.database, settings.private_networks)
-    limit = runtime.reading_limits.max_bytes
-    intake = Intake(runtime.database, runtime.documents, settings.private_networks, limit)
+    intake = Intake(runtime.database, runtime.documents, settings.private_networks, runtime.reading_limits)
     async with aclosing(sender), aclosing(intake), asyncio.TaskGroup() as group:
         # A worker for each queue: a batch must not delay interactive runs, nor long runs the reading of documents.
         for name, slots in _queue_slots(settings).items():

@@ -27,6 +27,9 @@ from fieldmark.services.sources.failures import SourceFailure
 PAGE_SIZE: Final = 1000
 _SECONDS: Final = 30.0
 _MAX_LIST_BYTES: Final = 16 << 20
+_MAX_LIST_ELEMENTS: Final = 50 * PAGE_SIZE
+_PARSED_AT_ONCE: Final = 64 << 10
+"""Bytes of a listing, during which nothing else runs."""
 _EMPTY: Final = hashlib.sha256(b"").hexdigest()
 
 
@@ -60,7 +63,7 @@ class Bucket:
                 body += chunk
                 if len(body) > _MAX_LIST_BYTES:
                     raise SourceFailure("not_understood")
-        return await asyncio.to_thread(_parse_list, bytes(body))
+        return await asyncio.to_thread(parse_list, bytes(body))
 
     async def download(self, name: str, etag: str, target: Path, max_bytes: int) -> bool:
         """Write an object to a new file. Return False if it was deleted or changed since it was listed."""
@@ -133,9 +136,9 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _parse_list(body: bytes) -> tuple[list[BucketObject], bool]:
+def parse_list(body: bytes) -> tuple[list[BucketObject], bool]:
     try:
-        root = ElementTree.fromstring(body)  # noqa: S314 - expat limits what entities expand to, and loads none
+        root = _parse_xml(body)
         is_encoded = root.findtext("{*}EncodingType") == "url"
         found: list[BucketObject] = []
         for item in root.iterfind("{*}Contents"):
@@ -147,6 +150,21 @@ def _parse_list(body: bytes) -> tuple[list[BucketObject], bool]:
                     int(item.findtext("{*}Size") or ""),
                 )
             )
-        return found, root.findtext("{*}IsTruncated") == "true"
     except (ElementTree.ParseError, ValueError):
         raise SourceFailure("not_understood") from None
+    if len(found) > PAGE_SIZE:
+        raise SourceFailure("not_understood")
+    return found, root.findtext("{*}IsTruncated") == "true"
+
+
+def _parse_xml(body: bytes) -> ElementTree.Element:
+    """Return the root. Raise ParseError, and ValueError for more elements than a listing has."""
+    parser = ElementTree.XMLPullParser(("start",))  # expat limits what entities expand to, and loads none
+    found: list[ElementTree.Element] = []
+    for start in range(0, len(body), _PARSED_AT_ONCE):
+        parser.feed(body[start : start + _PARSED_AT_ONCE])
+        found += (one[1] for one in parser.read_events())
+        if len(found) > _MAX_LIST_ELEMENTS:
+            raise ValueError("too many elements")
+    parser.close()
+    return found[0]

@@ -19,7 +19,6 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 import structlog
-from imap_tools.message import MailAttachment, MailMessage
 
 from fieldmark.db.pool import Database
 from fieldmark.domain.statuses import SourceKind
@@ -49,6 +48,8 @@ from fieldmark.services.upload_targets import find_target
 from fieldmark.stores import sources
 from fieldmark.stores.documents import RequestedExtraction
 from fieldmark.stores.sources import DueSource, FailedObject, SeenObject
+from pagewords import Limits, Unreadable
+from pagewords.sandbox import split_mail
 from pagewords.sniff import SUFFIXES
 
 PAUSE: Final = timedelta(minutes=1)
@@ -62,7 +63,6 @@ _MOST_TAKEN: Final = 50
 _OBJECTS_AT_ONCE: Final = 4
 """Downloads mostly wait for the storage. The pool of connections is shared with requests."""
 
-_MAX_ATTACHMENTS: Final = 100
 _SECONDS: Final = 30.0
 """After this time no further object is started: the next look goes on."""
 _RETRY_SECONDS: Final = 10.0
@@ -139,7 +139,7 @@ class Intake:
         database: Database,
         documents: DocumentService,
         allowed: Sequence[IpNetwork],
-        max_bytes: int,
+        limits: Limits,
         object_seconds: float = 100,
     ) -> None:
         """`object_seconds`: the time limit of one object."""
@@ -147,7 +147,8 @@ class Intake:
         self._database = database
         self._documents = documents
         self._allowed = tuple(allowed)
-        self._max_bytes = max_bytes
+        self._limits = limits
+        self._max_bytes = limits.max_bytes
         self._looking: dict[asyncio.Task[None], UUID] = {}
 
     async def look_at_due(self) -> None:
@@ -360,27 +361,24 @@ class Intake:
 
     async def _take_mail(self, look: _Look, mail: Mail, path: Path) -> SeenObject:
         """Upload a mail. If the source says what its documents become, upload the attachments instead, since the text
-        around them is no such document."""
+        around them is no such document. A mail that cannot be read becomes a document that says why."""
         has_target = look.extraction is not None or look.source.stack_id is not None
-        message = await asyncio.to_thread(lambda: MailMessage.from_bytes(path.read_bytes()))
-        subject = " ".join(message.subject.split())[:200] or "mail"
-        attachments = [
-            one
-            for one in message.attachments
-            if PurePosixPath(one.filename).suffix.lower() in SUFFIXES and not _is_decoration(one)
-        ]
-        kind = str(message.obj.get("Auto-Submitted", "no")).partition(";")[0].strip().lower()
-        if kind.startswith("auto-re") or kind == "auto-notified" or (kind != "no" and not attachments):
-            return SeenObject(mail.digest, "", "auto_reply")
-        about = {"from": message.from_[:300], "subject": subject}
-        if not has_target or not 0 < len(attachments) <= _MAX_ATTACHMENTS:
-            attachments = []
-            await self._upload(look, path, f"{subject}.eml", f"{mail.digest} 0", about)
-        for number, attachment in enumerate(attachments, 1):
-            target = path.with_suffix(f".{number}")
-            await asyncio.to_thread(_write_payload, attachment, target)
-            await self._upload(look, target, attachment.filename, f"{mail.digest} {number}", about)
-            target.unlink()
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            try:
+                parts, attachments = await split_mail(path, self._limits, Path(folder))
+            except Unreadable:
+                await self._upload(look, path, "mail.eml", f"{mail.digest} 0", {})
+                return SeenObject(mail.digest, "", None, "mail")
+            kind = parts.auto_submitted or "no"
+            if kind.startswith("auto-re") or kind == "auto-notified" or (kind != "no" and not attachments):
+                return SeenObject(mail.digest, "", "auto_reply")
+            subject = parts.subject or "mail"
+            about = {"from": parts.sender, "subject": subject}
+            if not has_target or not attachments:
+                attachments = []
+                await self._upload(look, path, f"{subject}.eml", f"{mail.digest} 0", about)
+            for number, attachment in enumerate(attachments, 1):
+                await self._upload(look, attachment.path, attachment.name, f"{mail.digest} {number}", about)
         return SeenObject(mail.digest, "", None, subject)
 
     async def _upload(self, look: _Look, file: Path, name: str, key: str, about: dict[str, str]) -> None:
@@ -410,16 +408,6 @@ class Intake:
             if not await sources.record_objects(conn, look.source.id, seen, position):
                 raise _SourceDeleted
         look.position = position
-
-
-def _is_decoration(attachment: MailAttachment) -> bool:
-    """Return whether an attachment is an image inside the mail's text, such as a logo."""
-    is_inside = attachment.content_disposition == "inline" or attachment.content_id
-    return bool(is_inside) and attachment.content_type.startswith("image/")
-
-
-def _write_payload(attachment: MailAttachment, target: Path) -> None:
-    target.write_bytes(attachment.payload)  # pyright: ignore[reportUnknownMemberType]
 
 
 def _printable(text: str) -> str:

@@ -14,7 +14,11 @@ from fieldmark.services.sources.failures import SourceFailure
 
 _SECONDS: Final = 20.0
 _MAX_BYTES: Final = 64 << 10
-_HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+_HEADERS: Final = {
+    "Content-Type": "application/x-www-form-urlencoded",
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class TokenRequest:
             if response.status_code in (400, 401, 403):
                 raise SourceFailure("credentials_refused")
             body = bytearray()
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.aiter_raw():  # compressed, a small body could become a large one
                 body += chunk
                 if len(body) > _MAX_BYTES:
                     raise SourceFailure("not_understood")
