@@ -32,9 +32,9 @@ START_SECONDS = 300
 
 
 @contextmanager
-def child(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def child(*arguments: str | Path, program: str = sys.executable, **environment: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, *arguments],
+        [program, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -89,9 +89,10 @@ async def upload_invoices(http: httpx.AsyncClient, count: int) -> dict[str, str]
     return dict(await asyncio.gather(*(upload_one(*invoice) for invoice in invoices(count).items())))
 
 
-async def serve() -> None:
-    """Serve the model. Each line on stdin sets the pace (`real`, `none`, or the seconds of an answer) and is answered
-    with all requests since the line before: invoice number, monotonic times, body, and characters of the response."""
+async def serve(host: str = "127.0.0.1") -> None:
+    """Serve the model at an address of this machine. Each line on stdin sets the pace (`real`, `none`, or seconds of
+    an answer) and is answered with all requests since the line before: invoice number, monotonic times, body, and
+    characters of the response."""
     from fieldmark.domain.json_values import as_object
     from fieldmark.offline_model.messages import Block, Body, call, text
     from fieldmark.offline_model.messages import block_text as words
@@ -130,7 +131,7 @@ async def serve() -> None:
 
         return stream_in_steps(wait_for_pace, *blocks, characters=CHARACTERS_PER_EVENT) if pace == "real" else blocks
 
-    async with OfflineModel(answer, keeps_requests=False) as server:
+    async with OfflineModel(answer, keeps_requests=False, host=host) as server:
         print(server.base_url, flush=True)
         while pace := (await asyncio.to_thread(sys.stdin.readline)).strip():
             print(json.dumps(requests), flush=True)
@@ -193,4 +194,4 @@ async def extract_all(
 
 
 if __name__ == "__main__":
-    asyncio.run(serve())
+    asyncio.run(serve(*sys.argv[1:]))

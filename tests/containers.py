@@ -24,8 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -68,11 +68,11 @@ class FailedCheck(Exception):
     """What should be true of the image is not."""
 
 
-def run(*command: str | Path, timeout: float = 1200, **options: Any) -> str:
+def run(*command: str | Path, timeout: float = 1200, stderr: int = subprocess.PIPE, **options: Any) -> str:
     """Return a command's output. Raise FailedCheck with all that it printed if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=timeout, **options)
     if done.returncode:
-        raise FailedCheck(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+        raise FailedCheck(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}{(done.stderr or '')[-4000:]}")
     return done.stdout
 
 
@@ -112,8 +112,9 @@ def provide_base_images(work: Path) -> None:
         archive.unlink()
 
 
-def build(image: str, variant: str) -> None:
-    """Build a variant of the image and check its size."""
+def build(image: str) -> None:
+    """Build the image and check its size."""
+    variant = "slim" if image == SLIM else "full"
     started = time.monotonic()
     certificates = os.environ.get("PIP_CERT")  # noqa: TID251
     trust: list[str] = []
@@ -127,6 +128,20 @@ def build(image: str, variant: str) -> None:
     print(f"{image}: {size / 1e6:,.0f} MB, built in {time.monotonic() - started:.0f} s", flush=True)
     if size > MAX_BYTES[image]:
         raise FailedCheck(f"{image} has {size / 1e6:,.0f} MB; the limit is {MAX_BYTES[image] / 1e6:,.0f} MB.")
+
+
+@contextmanager
+def prepared(*images: str) -> Generator[Path]:
+    """Build images. Yield a folder for files."""
+    if lacking := missing():
+        raise FailedCheck(f"Missing: {', '.join(lacking)}.")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "containers.conf").write_text(CONTAINERS_CONF)
+        os.environ["CONTAINERS_CONF"] = str(Path(folder) / "containers.conf")  # noqa: TID251
+        provide_base_images(Path(folder))
+        for image in images:
+            build(image)
+        yield Path(folder)
 
 
 def until(check: Callable[[], Any], what: str, seconds: float = 300) -> Any:
@@ -209,51 +224,65 @@ def run_alone() -> None:
         subprocess.run(["podman", "rm", "--force", "--volumes", name], capture_output=True)
 
 
+class Stack:
+    """The stack of compose.yaml, as a project with a folder of its own."""
+
+    def __init__(self, work: Path) -> None:
+        self.project = f"fieldmark-{uuid4().hex[:8]}"
+        self.owner_password, self.app_password, self.port = uuid4().hex, uuid4().hex, free_port()
+        self.folder = work / self.project
+        self.folder.mkdir()
+        shutil.copy(ROOT / "compose.yaml", self.folder)
+        passwords = {"OWNER_PASSWORD": self.owner_password, "APP_PASSWORD": self.app_password}
+        self.configure(**passwords, IMAGE=IMAGE, PORT=self.port)
+
+    def configure(self, **settings: object) -> None:
+        """Add settings for the containers that are started later."""
+        with (self.folder / ".env").open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in settings.items())
+
+    def compose(self, *arguments: str, **options: Any) -> str:
+        command = (sys.executable, "-m", "podman_compose", "--project-name", self.project)
+        return run(*command, *arguments, cwd=self.folder, **options)
+
+    def start(self, *arguments: str) -> None:
+        self.compose("up", "--detach", "--no-deps", *arguments)
+
+    def containers(self, service: str) -> list[str]:
+        """Return the running containers of a service, by name."""
+        label = "--filter=label=com.docker.compose"
+        filters = (f"{label}.project={self.project}", f"{label}.service={service}")
+        return run("podman", "ps", "--format={{.Names}}", *filters).split()
+
+
 @contextmanager
-def compose_stack(work: Path, port: int, passwords: tuple[str, str]) -> Iterator[str]:
-    """Start compose.yaml with an `.env` of its own. Yield the name of the project."""
-    project = f"fieldmark-{uuid4().hex[:8]}"
-    folder = work / project
-    folder.mkdir()
-    shutil.copy(ROOT / "compose.yaml", folder)
-    settings = {"OWNER_PASSWORD": passwords[0], "APP_PASSWORD": passwords[1], "IMAGE": IMAGE, "PORT": port}
-    (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    compose = (sys.executable, "-m", "podman_compose", "--project-name", project)
+def compose_stack(work: Path) -> Generator[Stack]:
+    """Start the Postgres of compose.yaml and migrate it. Remove all containers and volumes with the block."""
+    stack = Stack(work)
+    done = f"{stack.project}_migrate_1 Exited (0)"
     try:
         # In steps, as `depends_on` says: Podman before 4.6 waits for no health, and cannot start a container
         # whose dependency has one of its own.
-        run(*compose, "up", "--detach", "migrate", cwd=folder)
-        until(
-            lambda: f"{project}_migrate_1 Exited (0)" in run("podman", "ps", "--all", f"--format={STATES}"), "migration"
-        )
-        run(*compose, "up", "--detach", "--no-deps", "service", "worker", cwd=folder)
-        yield project
+        stack.compose("up", "--detach", "migrate")
+        until(lambda: done in run("podman", "ps", "--all", f"--format={STATES}"), "migration")
+        yield stack
     except BaseException:
-        logs = subprocess.run([*compose, "logs"], cwd=folder, capture_output=True, text=True)
-        print((logs.stdout + logs.stderr)[-8000:], flush=True)
+        with suppress(FailedCheck):
+            print(stack.compose("logs", stderr=subprocess.STDOUT)[-8000:], flush=True)
         raise
     finally:
-        subprocess.run([*compose, "down", "--volumes", "--timeout=20"], cwd=folder, capture_output=True)
-
-
-def containers(project: str, service: str) -> list[str]:
-    """Return the running containers of a service, by name."""
-    label = "com.docker.compose.{}"
-    filters = [
-        f"--filter=label={label.format('project')}={project}",
-        f"--filter=label={label.format('service')}={service}",
-    ]
-    return run("podman", "ps", "--format={{.Names}}", *filters).split()
+        with suppress(FailedCheck):
+            stack.compose("down", "--volumes", "--timeout=20")
 
 
 def run_stack(work: Path) -> None:
     """Run the stack, and kill a worker in the middle of its work."""
-    port, passwords = free_port(), (uuid4().hex, uuid4().hex)
     started = time.monotonic()
-    with compose_stack(work, port, passwords) as project:
-        (service_container,) = containers(project, "service")
-        service = client(f"http://127.0.0.1:{port}", service_container)
-        workers = containers(project, "worker")
+    with compose_stack(work) as stack:
+        stack.start("service", "worker")
+        (service_container,) = stack.containers("service")
+        service = client(f"http://127.0.0.1:{stack.port}", service_container)
+        workers = stack.containers("worker")
         print(f"stack: ready after {time.monotonic() - started:.0f} s, workers: {len(workers)}", flush=True)
         if len(workers) != 2:
             raise FailedCheck(f"{len(workers)} workers run instead of two.")
@@ -268,7 +297,8 @@ def run_stack(work: Path) -> None:
             raise FailedCheck("The worker was killed too late to prove anything.")
         until(lambda: states(service) == ["completed"] * DOCUMENTS, "completion of all extractions", 1200)
         print(f"stack: {DOCUMENTS} of {DOCUMENTS} completed, {time.monotonic() - started:.0f} s", flush=True)
-        network, url = f"--network={project}_default", f"postgresql://fieldmark_app:{passwords[1]}@postgres/fieldmark"
+        network = f"--network={stack.project}_default"
+        url = f"postgresql://fieldmark_app:{stack.app_password}@postgres/fieldmark"
         slim = run("podman", "run", "--rm", *HARDENED, network, f"--env=DATABASE_URL={url}", SLIM, "doctor", "--json")
         check_doctor(slim, {"ocr"})
 
@@ -277,21 +307,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-build", action="store_true", help="use the images of an earlier run")
     arguments = parser.parse_args()
-    if lacking := missing():
-        raise SystemExit(f"The image cannot be tested here. Missing: {', '.join(lacking)}.")
-    with tempfile.TemporaryDirectory() as folder:
-        work = Path(folder)
-        (work / "containers.conf").write_text(CONTAINERS_CONF)
-        os.environ["CONTAINERS_CONF"] = str(work / "containers.conf")  # noqa: TID251
-        try:
-            provide_base_images(work)
-            if not arguments.no_build:
-                build(IMAGE, "full")
-                build(SLIM, "slim")
+    try:
+        with prepared(*(() if arguments.no_build else (IMAGE, SLIM))) as work:
             run_alone()
             run_stack(work)
-        except FailedCheck as failed:
-            raise SystemExit(f"FAILED: {failed}") from None
+    except FailedCheck as failed:
+        raise SystemExit(f"FAILED: {failed}") from None
     print("The image and the stack work.")
 
 

@@ -1,4 +1,4 @@
-"""A Messages API on the loopback interface, inside the running event loop."""
+"""A Messages API inside the running event loop."""
 
 from __future__ import annotations
 
@@ -44,18 +44,25 @@ class OfflineModel:
 
     `answer` is a function, which may be async, from the request's body to the reply (`rules.answer`, a `Script`). The
     URL contains a random token, so that other users of the machine cannot call it: other paths get 404. `requests`
-    keeps the bodies of requests for tests, unless `keeps_requests` is false.
+    keeps the bodies of requests for tests, unless `keeps_requests` is false. `host` is the address to listen on.
     """
 
-    def __init__(self, answer: Callable[[Body], Reply | Awaitable[Reply]], *, keeps_requests: bool = True) -> None:
+    def __init__(
+        self,
+        answer: Callable[[Body], Reply | Awaitable[Reply]],
+        *,
+        keeps_requests: bool = True,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.base_url = ""
+        self._host = host
         self.requests: list[Body] = []
         self._answer = answer
         self._keeps_requests = keeps_requests
 
     async def __aenter__(self) -> Self:
         token = secrets.token_urlsafe(24)
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = socket.create_server((self._host, 0))
         # Otherwise each part of a response waits up to 40 ms for an acknowledgement. asyncio sets TCP_NODELAY only on
         # sockets that it creates.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -67,7 +74,7 @@ class OfflineModel:
         self._server.lifespan = config.lifespan_class(config)
         self._listener = listener
         await self._server.startup(sockets=[listener])
-        self.base_url = f"http://127.0.0.1:{listener.getsockname()[1]}/{token}"
+        self.base_url = f"http://{self._host}:{listener.getsockname()[1]}/{token}"
         return self
 
     async def __aexit__(
