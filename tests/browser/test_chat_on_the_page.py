@@ -217,9 +217,11 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         await banner.get_by_text("(1 field)").wait_for()
         # The chat changes the suggestion; the changed one would be saved.
         await page.get_by_role("tab", name="Chat").click()
-        approve_first = page.get_by_label(label("chat.askFirst"))
-        await approve_first.uncheck()
+        approve_first = page.get_by_role("checkbox", name=label("chat.askFirst"))
+        await page.get_by_role("button", name=label("chat.asks")).click()
+        await approve_first.click()
         await page.get_by_text(label("chat.nothingNeedsApproval")).wait_for()
+        await page.keyboard.press("Escape")
         await send_message(page, "add the due date")
         await page.get_by_text("I have added it.").wait_for()
         await banner.get_by_text("(2 fields)").wait_for()
@@ -267,8 +269,8 @@ async def test_suggestion_is_rejected_or_accepted_as_a_whole(serve, browsing):
         switched = await server.http.patch(f"/api/organisations/{server.scope.org_id}", json={"second_person": True})
         assert switched.status_code == 200, switched.text
         await window.open(f"/documents/{other['id']}?chat=new")
+        await page.get_by_role("button", name=label("chat.asks")).click()
         await page.get_by_text(label("chat.alwaysAsks")).wait_for()
         await playwright.expect(approve_first).to_be_checked()
         await playwright.expect(approve_first).to_be_disabled()
-        await page.get_by_text("What needs approval").click()
         await page.locator("p", has_text="Needs approval:").filter(has_text=label("tools.create_schema")).wait_for()

@@ -5,13 +5,12 @@ import { CornerDownRight, SlidersHorizontal, TextSearch } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { startQuestion, type Question } from '../api/runs';
 import { Button } from '../components/ui/Button';
-import { cn } from '../components/ui/cn';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Popover } from '../components/ui/Popover';
 import { Select } from '../components/ui/Select';
 import { tooltip } from '../components/ui/Tooltip';
-import { MessageBox } from '../conversation/MessageBox';
+import { Chips, MessageBox } from '../conversation/MessageBox';
 import { tagsQuery } from '../documents/documentQueries';
 import { useCanWrite } from '../session/role';
 import { visibleText } from '../shared/format';
@@ -76,27 +75,23 @@ export function AskBox({
   };
   const words = message.trim();
   const list = canWrite && suggestions.length > 0 && (
-    <ul
-      className={isStart ? 'grid' : 'flex gap-2 max-sm:overflow-x-auto max-sm:[scrollbar-width:none] sm:flex-wrap'}
-      aria-label={t('ask.suggestions')}>
+    <ul className="grid" aria-label={t('ask.suggestions')}>
       {suggestions.map((one) => (
-        <li key={one} className={isStart ? 'border-b border-line last:border-0' : undefined}>
+        <li key={one} className="border-b border-line last:border-0">
           <button
             type="button"
             disabled={ask.isPending}
-            className={cn(
-              'text-muted-foreground hover:bg-hover hover:text-foreground max-sm:min-h-11',
-              isStart
-                ? 'flex min-h-9 w-full items-center gap-2.5 rounded-md px-3.5 text-left'
-                : 'min-h-7 rounded-full border border-border px-3 text-xs whitespace-nowrap',
-            )}
+            className="flex min-h-9 w-full items-center gap-2.5 rounded-md px-3.5 text-left text-muted-foreground hover:bg-hover hover:text-foreground max-sm:min-h-11"
             onClick={() => send(one)}>
-            {isStart && <CornerDownRight size={14} className="shrink-0" aria-hidden="true" />}
+            <CornerDownRight size={14} className="shrink-0" aria-hidden="true" />
             {one}
           </button>
         </li>
       ))}
     </ul>
+  );
+  const chips = canWrite && suggestions.length > 0 && (
+    <Chips label={t('ask.suggestions')} texts={suggestions} disabled={ask.isPending} onChoose={send} />
   );
   return (
     <MessageBox
@@ -110,7 +105,7 @@ export function AskBox({
       error={ask.error}
       onChange={change}
       onSend={() => send(message)}
-      {...(isStart ? { below: list } : { above: list })}>
+      {...(isStart ? { below: list } : { above: chips })}>
       <StackSelect
         stackId={filters.stack}
         onChange={(stack) => {

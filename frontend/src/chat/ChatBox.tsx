@@ -5,7 +5,11 @@ import { useMutation, useQuery } from '@tanstack/react-query';
 import { useId, useLayoutEffect, useRef, useState, type KeyboardEvent } from 'react';
 import { startTurn } from '../api/runs';
 import type { ToolNames } from '../api/types';
-import { MessageBox } from '../conversation/MessageBox';
+import { ChevronDown } from 'lucide-react';
+import { Button } from '../components/ui/Button';
+import { Checkbox } from '../components/ui/Checkbox';
+import { Popover } from '../components/ui/Popover';
+import { Chips, MessageBox } from '../conversation/MessageBox';
 import styles from './Chat.module.css';
 import { toolName } from '../run/toolText';
 import { useOrganisation } from '../session/role';
@@ -39,7 +43,6 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
   /** The caret position to restore after a mention was inserted. */
   const moveTo = useRef<number | null>(null);
   const listId = useId();
-  const reasonId = useId();
   // Idempotency key: a retry or a second click sends the message once.
   const key = useRef(crypto.randomUUID());
 
@@ -115,7 +118,23 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
       onChange={change}
       onSend={() => send.mutate()}
       onKey={onKey}
-      above={shown.length > 0 && <MentionList id={listId} items={shown} active={active} onChoose={choose} />}
+      above={
+        shown.length > 0 ? (
+          <MentionList id={listId} items={shown} active={active} onChoose={choose} />
+        ) : (
+          threadId === undefined &&
+          text === '' && (
+            <Chips
+              label={t('chat.examples.title')}
+              texts={[t('chat.examples.schema'), t('chat.examples.extract'), t('chat.examples.due')]}
+              onChoose={(one) => {
+                change(one, one.length);
+                moveTo.current = one.length;
+              }}
+            />
+          )
+        )
+      }
       textarea={{
         ref: area,
         role: 'combobox',
@@ -125,25 +144,23 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
         ...(shown.length > 0 && { 'aria-activedescendant': `${listId} ${active}` }),
         onSelect: (event) => setCaret(event.currentTarget.selectionStart),
       }}>
-      <label className={styles.asks}>
-        <input
-          type="checkbox"
-          checked={asks}
-          disabled={alwaysAsks}
-          aria-describedby={alwaysAsks ? reasonId : undefined}
-          onChange={(event) => setWantsAsking(event.target.checked)}
-        />{' '}
-        {t('chat.askFirst')}
-      </label>
-      {alwaysAsks && (
-        <p id={reasonId} className="muted">
-          {t('chat.alwaysAsks')}
-        </p>
-      )}
+      <Popover
+        side="top"
+        className="grid w-80 gap-2"
+        trigger={
+          <Button kind="quiet" className="text-muted-foreground">
+            {t(asks ? 'chat.asks' : 'chat.asksNot')} <ChevronDown size={14} aria-hidden="true" />
+          </Button>
+        }>
+        <Checkbox checked={asks} disabled={alwaysAsks} onChange={setWantsAsking}>
+          {t('chat.askFirst')}
+        </Checkbox>
+        {alwaysAsks && <p className="text-muted-foreground">{t('chat.alwaysAsks')}</p>}
+        {tools !== undefined && (
+          <NeedsApproval tools={tools} asksFor={(tool) => asks && (alwaysAsks || !approved.includes(tool))} />
+        )}
+      </Popover>
       <ModelInput value={model} onChange={setModel} />
-      {tools !== undefined && (
-        <NeedsApproval tools={tools} asksFor={(tool) => asks && (alwaysAsks || !approved.includes(tool))} />
-      )}
       {mentioned.length > 0 && (
         <ul className={styles.mentioned} aria-label={t('chat.mentioned')}>
           {mentioned.map((one) => (
@@ -162,18 +179,14 @@ export function ChatBox({ documentId, threadId, isWaiting, onSent }: Props) {
 function NeedsApproval({ tools, asksFor }: { tools: ToolNames; asksFor: (tool: string) => boolean }) {
   const named = (names: readonly string[]) => [...new Set(names.map(toolName))].join(', ');
   const asked = tools.read_write.filter(asksFor);
-  const asks = asked.length > 0;
   return (
-    <details className={styles.tools}>
-      <summary>{asks ? t('chat.whatNeedsApproval') : t('chat.nothingNeedsApproval')}</summary>
-      {asks && (
-        <p>
-          <b>{t('chat.needsApproval')}</b> {named(asked)}
-        </p>
-      )}
-      <p>
+    <>
+      <p className="text-xs">
+        {asked.length > 0 ? <b>{t('chat.needsApproval')}</b> : t('chat.nothingNeedsApproval')} {named(asked)}
+      </p>
+      <p className="text-xs">
         <b>{t('chat.runsAtOnce')}</b> {named([...tools.read_only, ...tools.read_write.filter((one) => !asksFor(one))])}
       </p>
-    </details>
+    </>
   );
 }

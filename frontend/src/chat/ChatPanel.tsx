@@ -97,9 +97,7 @@ export function ChatPanel({ documentId, chat, onOpen, onReplace, canWrite }: Pro
       {threadId === undefined ? (
         <div className={styles.start}>
           <h2>{t('chat.title')}</h2>
-          <p className="muted">
-            {t('chat.examples')} {t('chat.approvalHint')}
-          </p>
+          <p className="muted">{t('chat.approvalHint')}</p>
         </div>
       ) : (
         <>

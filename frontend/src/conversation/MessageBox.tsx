@@ -10,7 +10,7 @@ import { ErrorNotice } from '../components/ui/Notice';
 interface Props {
   label: string;
   placeholder: string;
-  /** Label of the button. */
+  /** The button's name. */
   send: string;
   value: string;
   isPending: boolean;
@@ -76,20 +76,46 @@ export function MessageBox({
             trySend();
           }}
         />
-        <div className="flex flex-wrap items-center gap-2 p-2">
+        <div className="flex flex-wrap items-center gap-1 p-2">
           {children}
           <Button
             kind="main"
             size="md"
             type="submit"
             icon={ArrowUp}
+            label={send}
             className="ml-auto"
-            disabled={isPending || blocked !== undefined || value.trim() === ''}>
-            {send}
-          </Button>
+            disabled={isPending || blocked !== undefined || value.trim() === ''}
+          />
         </div>
       </div>
       {below}
     </Form>
+  );
+}
+
+interface ChipsProps {
+  label: string;
+  texts: readonly string[];
+  disabled?: boolean;
+  onChoose: (text: string) => void;
+}
+
+/** Messages to choose from. */
+export function Chips({ label, texts, disabled, onChoose }: ChipsProps) {
+  return (
+    <ul className="flex gap-2 max-sm:overflow-x-auto max-sm:[scrollbar-width:none] sm:flex-wrap" aria-label={label}>
+      {texts.map((one) => (
+        <li key={one}>
+          <button
+            type="button"
+            disabled={disabled}
+            className="min-h-7 rounded-full border border-border px-3 text-xs whitespace-nowrap text-muted-foreground hover:bg-hover hover:text-foreground max-sm:min-h-11"
+            onClick={() => onChoose(one)}>
+            {one}
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -132,7 +132,11 @@ function OneDocument({ documentId }: { documentId: string }) {
   );
   const unmapped = useUnmapped(extraction, search.unmapped === true, show);
   const missingRows = useMissingRows(run.running ? undefined : extraction);
-  const isOpenShown = chosen === null || chosen === open;
+  const shownTab: Tab =
+    search.chat !== undefined ? 'chat' : search.activity ? 'activity' : search.unmapped ? 'unmapped' : 'fields';
+  const tab = extraction === undefined && shownTab === 'unmapped' ? 'fields' : shownTab;
+  // Only on the tab Fields the boxes of the answers have answers beside them.
+  const isOpenShown = tab === 'fields' && (chosen === null || chosen === open);
   const marks = useMemo(() => {
     const ofFields = withMissingRows(marksByPage(rows, other?.path === chosen ? other : null), missingRows);
     const all = withUnmapped(ofFields, unmapped.items);
@@ -161,9 +165,6 @@ function OneDocument({ documentId }: { documentId: string }) {
     if (hasAnswers && answerBox !== undefined) show(answerPage, answerBox);
   }, [hasAnswers, open]);
 
-  const shownTab: Tab =
-    search.chat !== undefined ? 'chat' : search.activity ? 'activity' : search.unmapped ? 'unmapped' : 'fields';
-  const tab = extraction === undefined && shownTab === 'unmapped' ? 'fields' : shownTab;
   const showTab = (next: Tab) =>
     updateSearch(({ chat, unmapped: _, activity: __, ...params }) => ({
       ...params,
@@ -240,7 +241,7 @@ function OneDocument({ documentId }: { documentId: string }) {
         <PageAndPanel
           documentId={documentId}
           marks={marks}
-          chosen={unmapped.focused?.id ?? (chosen === open || chosen === null ? answer : chosen)}
+          chosen={unmapped.focused?.id ?? (isOpenShown ? answer : chosen)}
           place={place}
           onChoose={choose}>
           <div className="border-b border-border p-3 empty:hidden">

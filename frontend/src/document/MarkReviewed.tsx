@@ -63,6 +63,7 @@ export function MarkReviewed({ extraction, schema }: { extraction: Extraction; s
     <>
       <Button
         kind={count === 0 ? 'main' : 'plain'}
+        className={count === 0 ? undefined : 'border-transparent bg-muted text-muted-foreground'}
         keys="⌘↵"
         disabled={isOff}
         title={isProposed ? t('document.decideFirst') : undefined}

@@ -33,11 +33,7 @@ export function ResultName({ all }: Props) {
   const tableName = useTableNames(all.map((one) => one.schema_revid));
   const revid = all.length === 1 ? all[0]!.schema_revid : null;
   if (revid === null) return null;
-  return (
-    <span className="max-w-40 shrink-0 truncate pr-4 text-xs text-muted-foreground @max-md:hidden">
-      {tableName(revid)}
-    </span>
-  );
+  return <span className="min-w-0 truncate pr-4 text-xs text-muted-foreground @max-sm:hidden">{tableName(revid)}</span>;
 }
 
 /** Which of several results is shown. Below the newest: the completed one before it. Below an older one: the newest. */

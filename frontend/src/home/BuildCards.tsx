@@ -15,8 +15,6 @@ import { isoDay, formatDay, formatNumber } from '../shared/format';
 import { t } from '../shared/i18n';
 import { serviceAddress } from '../shared/serviceAddress';
 import { DropArea } from '../documents/DropArea';
-import { tablesQuery } from '../records/tablesQuery';
-import { viewQuery } from './overviewQueries';
 import { useChange } from '../shared/useChange';
 import { copyText } from '../shared/copyText';
 
@@ -148,10 +146,6 @@ function SendCard() {
 
 function PostgresCard() {
   const config = useQuery(configQuery);
-  const tables = useQuery(tablesQuery);
-  const first = tables.data?.find((one) => one.records > 0);
-  const view = useQuery({ ...viewQuery(first?.schema_id ?? ''), enabled: first !== undefined });
-  const sql = view.data?.sql ?? EXAMPLE;
   return (
     <BuildCard
       icon={<Database size={16} strokeWidth={1.75} aria-hidden="true" />}
@@ -165,17 +159,16 @@ function PostgresCard() {
       }
       foot={config.data?.embedded_database === false ? t('home.build.viewHint') : t('home.build.ownHint')}
       action={
-        <Button icon={Copy} onClick={() => void copyText(sql)}>
+        <Button icon={Copy} onClick={() => void copyText(SQL)}>
           {t('home.build.copy')}
         </Button>
       }>
-      <Code label={t('home.build.postgres')}>{sql}</Code>
+      <Code label={t('home.build.postgres')}>{SQL}</Code>
     </BuildCard>
   );
 }
 
-/** Before there is a table. */
-const EXAMPLE = [
+const SQL = [
   'select d.filename, f.path, f.text, f.status',
   'from fields as f',
   'join documents as d on d.id = f.document_id',

@@ -2,6 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
+import { cn } from '../components/ui/cn';
+import { Skeleton } from '../components/ui/Skeleton';
 import { meQuery } from '../session/config';
 import { tablesQuery } from '../records/tablesQuery';
 import { useCanWrite } from '../session/role';
@@ -29,6 +31,13 @@ export function HomePage() {
           </h1>
           <p className="text-muted-foreground">{formatLongDay(Date.now())}</p>
         </div>
+        {tables.isPending && (
+          <div aria-busy="true" className="grid gap-4 lg:grid-cols-3">
+            {['h-44', 'h-44', 'h-44', 'h-72', 'h-72', 'h-72'].map((height, at) => (
+              <Skeleton key={at} className={cn('rounded-lg!', height)} />
+            ))}
+          </div>
+        )}
         {!isStart && !tables.isPending && (
           <>
             <TodayCards />

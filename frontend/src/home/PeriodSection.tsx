@@ -19,6 +19,7 @@ import { agentName } from '../run/toolText';
 import {
   formatCents,
   formatCost,
+  formatDuration,
   formatNumber,
   formatShare,
   formatShortDay,
@@ -47,7 +48,10 @@ export function PeriodSection({ period }: { period: Period }) {
       {data !== undefined && !isError && (
         <div
           aria-busy={isPlaceholderData}
-          className={cn('grid gap-4 lg:grid-cols-2 xl:grid-cols-[3.5fr_3.5fr_5fr]', isPlaceholderData && 'opacity-60')}>
+          className={cn(
+            'grid items-start gap-4 lg:grid-cols-2 xl:grid-cols-[3.5fr_3.5fr_5fr]',
+            isPlaceholderData && 'opacity-60',
+          )}>
           <DaysCard data={data} period={period} before={before.isPlaceholderData ? undefined : before.data} />
           <SharesCard data={data} period={period} />
           <FieldsCard data={data} period={period} />
@@ -81,8 +85,8 @@ function Summary({ data, period }: { data: Overview; period: Period }) {
     facts.push(['unchanged', t('home.period.unchanged'), formatShare(1 - checks.corrected / checks.checked)]);
   }
   if (work.gaps > 0 && work.seconds >= 1) {
-    const minutes = formatNumber(work.seconds / 60 / work.documents, { maximumFractionDigits: 1 });
-    facts.push(['minutes', t('home.period.minutesEach'), t('home.period.minutes', { minutes })]);
+    const seconds = Math.max(1, Math.round(work.seconds / work.documents));
+    facts.push(['work', t('home.period.workEach'), formatDuration(seconds * 1000)]);
   }
   return (
     <dl className="flex flex-wrap gap-x-6 gap-y-1">

@@ -215,7 +215,7 @@ function ReadingCard() {
         {data !== undefined && data.reading > 0 && (
           <li>
             <Link to="/documents" search={{ status: 'extracting' }} className="text-link">
-              {t('home.reading.documents', { count: data.reading })}
+              {t(data.filling.length > 0 ? 'home.reading.more' : 'common.documents', { count: data.reading })}
             </Link>
           </li>
         )}

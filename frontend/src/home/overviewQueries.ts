@@ -45,11 +45,3 @@ export const countedValuesQuery = (schemaId: string, period: Period, show: Count
       }),
     placeholderData: keepPreviousData,
   });
-
-/** The SQL of a view of a schema's table. */
-export const viewQuery = (schemaId: string) =>
-  queryOptions({
-    queryKey: ['schemas', schemaId, 'view'],
-    queryFn: ({ signal }) => api.get('/api/tables/{table_id}/view', { path: { table_id: schemaId }, signal }),
-    staleTime: 60_000,
-  });

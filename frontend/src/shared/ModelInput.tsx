@@ -34,8 +34,8 @@ export function ModelInput({ value, onChange }: { value: string; onChange: (mode
     <Autocomplete.Root items={names} value={value} onValueChange={(name) => onChange(name.trim())} openOnInputClick>
       <Autocomplete.Input
         aria-label={t('common.model')}
+        className="field-sizing-content min-h-7 max-w-44 min-w-24 truncate rounded-md border border-transparent bg-transparent px-2.5 text-sm font-medium placeholder:text-muted-foreground hover:bg-hover focus:border-input"
         placeholder={t('common.defaultModel')}
-        size={18}
         maxLength={200}
         autoComplete="off"
         spellCheck={false}

@@ -35,6 +35,7 @@ export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props
   const beside = isAtRight
     ? columns.slice(Math.max(strong - width, 0), strong + 1)
     : columns.slice(strong, strong + width);
+  const noteAt = Math.min((Math.max(...beside.map((one) => one.value), 0) / top) * 100, 90);
   return (
     <Axes
       lines={lines}
@@ -60,17 +61,25 @@ export function ColumnChart({ columns, formatValue, note, maxLabels = 5 }: Props
         ))}
       </div>
       {note !== undefined && strong >= 0 && (
-        <span
-          className={cn(
-            'absolute rounded-xs bg-card px-1 font-medium whitespace-nowrap text-foreground',
-            isAtRight && '-translate-x-full',
-          )}
-          style={{
-            left: `${((strong + (isAtRight ? 1 : 0)) / columns.length) * 100}%`,
-            bottom: `${Math.min((Math.max(...beside.map((one) => one.value)) / top) * 100, 90)}%`,
-          }}>
-          {note}
-        </span>
+        <>
+          {/* From the note down to its column, over lower ones. */}
+          <span
+            className="absolute w-px bg-muted-foreground"
+            style={{
+              left: `${((strong + 0.5) / columns.length) * 100}%`,
+              bottom: `${(columns[strong]!.value / top) * 100}%`,
+              height: `${noteAt - (columns[strong]!.value / top) * 100}%`,
+            }}
+          />
+          <span
+            className={cn(
+              'absolute rounded-xs bg-card px-1 font-medium whitespace-nowrap text-foreground',
+              isAtRight && '-translate-x-full',
+            )}
+            style={{ left: `${((strong + (isAtRight ? 1 : 0)) / columns.length) * 100}%`, bottom: `${noteAt}%` }}>
+            {note}
+          </span>
+        </>
       )}
     </Axes>
   );
