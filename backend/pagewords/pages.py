@@ -30,8 +30,8 @@ Count: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
 class Word(NamedTuple):
     """Characters without white space, and their box.
 
-    The box is in fractions (0 to 1) of the rendered page, from its top left corner. `confidence` (0 to 1) is set for
-    OCR only.
+    The box is in fractions (0 to 1) of the rendered page, from its top left corner. `confidence` (0 to 1) is set if
+    OCR read the word, or if its letters depend on an uncertain encoding.
     """
 
     text: str

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pagewords.errors import OverLimit
 from pagewords.layout import make_page
-from pagewords.pages import Limits, Page, PlacedWord, clean
+from pagewords.pages import Limits, Page, PlacedWord, Word, clean
 from pagewords.pictures import Picture, PictureChooser
 from pagewords.reading_warnings import MAX_EXCERPT, ReadingWarning, WarningCode
 
@@ -22,6 +22,7 @@ MAX_COLUMNS = 200
 PAGE_CHARACTERS = 4000
 PAGE_ROWS = 150
 MAX_ROW_CHARACTERS = 160  # a wider row of a sheet is wrapped
+_GUESSED_CONFIDENCE = 0.9  # in letters beyond ASCII of an uncertain encoding
 MAX_CELL = 40  # characters; a longer cell does not widen its column
 
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -73,11 +74,13 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
     warnings: list[ReadingWarning] = []
     chooser = PictureChooser(limits)
     pictures: list[tuple[int, bytes]] = []  # (number of text pages before it, image file)
+    is_guessed = False
     for part in parts:
         lines = [clean(line).rstrip() for line in part]
         chosen: list[bytes] = []
         if isinstance(part, Part):
             hidden += part.hidden
+            is_guessed |= any(one.code is WarningCode.UNCERTAIN_ENCODING for one in part.warnings)
             chosen, unread = chooser.choose(part.pictures)
             warnings += [
                 *part.warnings,
@@ -88,7 +91,8 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
         for page in _pages(lines, len(pages) + 1, engine):
             # Warnings about a part go to its first page, or to the next page if the part has no lines.
             page_warnings = tuple(replace(warning, page=page.number) for warning in warnings)
-            pages.append(replace(page.with_hidden_words(hidden), warnings=page_warnings))
+            read = replace(page, words=[*map(_guessed, page.words)]) if is_guessed else page
+            pages.append(replace(read.with_hidden_words(hidden), warnings=page_warnings))
             hidden, warnings = [], []
             if len(pages) > limits.max_pages:
                 raise OverLimit(
@@ -104,6 +108,10 @@ def paginate(parts: Iterable[Sequence[str]], engine: str, limits: Limits) -> Pag
         page_warnings = tuple(replace(warning, page=last.number) for warning in warnings)
         pages[-1] = replace(last, warnings=(*last.warnings, *page_warnings))
     return _insert_pictures(pages, pictures)
+
+
+def _guessed(word: Word) -> Word:
+    return word if word.text.isascii() else word._replace(confidence=_GUESSED_CONFIDENCE)
 
 
 def struck_out_warning(words: Sequence[str], page: int | None = None) -> list[ReadingWarning]:

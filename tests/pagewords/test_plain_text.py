@@ -78,7 +78,10 @@ _ALIKE = ("cp1253", "iso8859-7", "iso8859-2")  # differ from another code page i
             "cp1252 cp850 cp437 mac-roman",
             "Empfänger;Straße;Betrag\nJörg Müller;Große Gasse 5;12,50\nfür Büromöbel;;7,00\n",
         ),
-        ("cp1252 cp850", "Descripción;Año;Importe\nReparación del camión;2024;12,50\nSeñor Muñoz;2023;7,00\n"),
+        (
+            "cp1252 cp850",
+            "Descripción;Año;Importe\nReparación del camión;2024;12,50\n¿Qué más? Señor Muñoz;2023;7,00\n",
+        ),
         ("cp1250 cp852 iso8859-2", "Odběratel;Částka\nDvořák a synové, Plzeň;1 250,00\nTřebíč, příjem zboží;7,00\n"),
         ("cp1250 cp852 iso8859-2", "Nazwa;Ilość;Wartość\nUsługi księgowe, Łódź;1;12,50\nźródło, część;2;7,00\n"),
         ("cp1250 cp852 iso8859-2", "Megnevezés;Összeg\nKönyvelői szolgáltatás;12,50\nŐszi lakbér, műszaki;7,00\n"),
@@ -100,6 +103,30 @@ def test_undeclared_code_page_is_known_by_its_language(encodings: str, text: str
         data = text.encode(encoding)
         assert decode(data) == text
         assert not encoding_warnings(data) or encoding in _ALIKE
+
+
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be", "iso2022_jp"])
+def test_unicode_without_a_mark_and_escaped_japanese_are_known(encoding: str) -> None:
+    data = "品名;金額\n請求書の金額;1250\n".encode(encoding)
+    assert (decode(data), encoding_warnings(data)) == ("品名;金額\n請求書の金額;1250\n", [])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("mac-roman", "Müller;12,50\n"),
+        ("cp437", "Straße\n"),
+        ("cp1252", "50 £\n" * 8),
+        ("euc-jp", "名前,金額\n田中太郎,1200\n"),
+        ("koi8-r", "Да;5\n"),
+    ],
+)
+def test_words_of_a_guessed_encoding_are_not_certain(encoding: str, text: str) -> None:
+    made = pages(*csv_parts((text + "\f\nTotal;5\n" + text).encode(encoding)))
+    assert [one.code for one in made[0].warnings] == [WarningCode.UNCERTAIN_ENCODING]
+    assert {word.text.isascii(): word.confidence for page in made for word in page.words} == {True: None, False: 0.9}
+    (first, second) = pages(*plain_parts((text + "Total 5\f" + text).encode(encoding)))
+    assert {word.confidence for word in (*first.words, *second.words) if not word.text.isascii()} == {0.9}
 
 
 @pytest.mark.parametrize("text", ["50 £", "© 2024", "Größe 5 €", "½ kg", "Straße 5", "“Total” 5", "Société Générale"])
