@@ -1847,6 +1847,18 @@ create policy "members save views" on public.saved_views for insert to authentic
 create policy "members change views" on public.saved_views
   for update to authenticated using (org_id in (select private.my_writable_org_ids()));
 
+-- All views of a table are listed at once.
+create function private.check_saved_view() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform private.require(
+    (select count(*) from public.saved_views where coalesce(stack_id, schema_id) = coalesce(new.stack_id, new.schema_id)) < 200,
+    'The table has 200 views, the maximum. Delete one first.', 'PT409', 'too_many');
+  return new;
+end $$;
+create trigger check_saved_view before insert on public.saved_views
+  for each row execute function private.check_saved_view();
+
 create function public.delete_saved_view(p_view_id uuid) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

@@ -18,6 +18,7 @@ import pytest
 from answers import assert_problem
 from psycopg.sql import SQL, Identifier
 
+from extraction_case import sql
 from fieldmark.services.extractions import check_changed
 from fieldmark.stores import extractions
 from library_rows import LibraryDocument, insert_documents
@@ -999,3 +1000,22 @@ async def test_views_are_saved_for_all_members(serve, clone):
                 assert_problem(answer, 404)
         assert (await server.http.delete(f"{path}/{view['id']}")).status_code == 204
         assert (await server.http.get(path)).json()["items"] == []
+
+
+async def test_what_a_view_stores_and_how_many_a_table_has_is_limited(serve, clone):
+    async with serve(with_worker=False) as server:
+        made = (await server.http.post("/api/schemas", json={"name": "Invoice", "schema": SCHEMA})).json()
+        path = f"/api/tables/{made['id']}/views"
+        large = await server.http.post(path, json={"name": "Large", "settings": {"a": "x" * 19_900}})
+        assert large.status_code == 201
+        for value in ("x" * 20_000, "\0", {"\0": 1}, [1e300] * 100):
+            refused = {"settings": {"a": value}}
+            assert_problem(await server.http.post(path, json={"name": "No", **refused}), 422, "invalid")
+            assert_problem(await server.http.patch(f"{path}/{large.json()['id']}", json=refused), 422, "invalid")
+        sql(
+            clone.owner_url,
+            """insert into saved_views (org_id, schema_id, name, settings)
+               select org_id, id, 'View ' || n, '{}' from schemas, generate_series(1, 199) as n where id = %s""",
+            made["id"],
+        )
+        assert_problem(await server.http.post(path, json={"name": "One more", "settings": {}}), 409, "too_many")

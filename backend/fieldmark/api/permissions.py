@@ -42,6 +42,7 @@ _SCOPE_OVERRIDES = {
     ("POST", "/api/documents/{document_id}/ground"): Permission.DOCUMENTS_READ,
     ("POST", "/api/documents/groups"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/schemas/{schema_id}/changes"): Permission.EXTRACTIONS_READ,
+    ("POST", "/api/tables/{table_id}/rows"): Permission.EXTRACTIONS_READ,
     ("POST", "/api/tables/{table_id}/export"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/quality"): Permission.EXTRACTIONS_READ,
     ("GET", "/api/schemas/{schema_id}/corrections"): Permission.EXTRACTIONS_READ,

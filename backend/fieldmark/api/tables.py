@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Query, Request, Response
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, Field, JsonValue
 
 from fieldmark.api.auth import Conn, TheRuntime, TheScope
 from fieldmark.api.downloads import attachment_headers
@@ -25,6 +25,7 @@ from fieldmark.domain.document_filters import (
 from fieldmark.domain.names import name_problem
 from fieldmark.domain.statuses import FieldStatus, RowStatus
 from fieldmark.domain.table_query import TableQuery
+from fieldmark.domain.values import value_problem
 from fieldmark.errors import Invalid
 from fieldmark.identity.scope import Scope
 from fieldmark.runtime import Runtime
@@ -119,8 +120,18 @@ class SavedViews(BaseModel):
 
 
 ViewName = Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE, examples=["Unpaid"])]
+
+
+def _check_settings(settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if problem := value_problem(settings):
+        raise ValueError(f"The settings cannot be stored. {problem}")
+    return settings
+
+
 ViewSettings = Annotated[
-    dict[str, JsonValue], Field(max_length=50, description="Filter, order, group and hidden columns of the web UI.")
+    dict[str, JsonValue],
+    Field(max_length=50, description="Filter, order, group and hidden columns of the web UI."),
+    AfterValidator(_check_settings),
 ]
 
 

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from pydantic import Field, JsonValue
 
 from fieldmark.db.pool import Connection, savepoint
-from fieldmark.errors import NameTaken, NotFound
+from fieldmark.errors import Invalid, NameTaken, NotFound
 from fieldmark.stores.rows import fetch_all, fetch_one, value_of
 
 _COLUMNS: Final[LiteralString] = "id, name, settings, created_by"
@@ -46,7 +46,7 @@ async def list_of_table(conn: Connection, table_id: UUID) -> Sequence[SavedView]
 
 
 async def add(conn: Connection, table_id: UUID, name: str, settings: dict[str, JsonValue]) -> SavedView:
-    """Save a view. Raise NameTaken."""
+    """Save a view. Raise NameTaken, TooMany, and Invalid for large settings."""
     return await _write(
         conn,
         f"""insert into public.saved_views (org_id, schema_id, stack_id, name, settings)
@@ -59,7 +59,7 @@ async def add(conn: Connection, table_id: UUID, name: str, settings: dict[str, J
 async def change(
     conn: Connection, table_id: UUID, view_id: UUID, name: str | None, settings: dict[str, JsonValue] | None
 ) -> SavedView:
-    """Change what is not None. Raise NameTaken."""
+    """Change what is not None. Raise NameTaken, and Invalid for large settings."""
     return await _write(
         conn,
         f"""update public.saved_views set name = coalesce(%(name)s, name), settings = coalesce(%(settings)s, settings)
@@ -81,6 +81,8 @@ async def _write(conn: Connection, statement: LiteralString, parameters: dict[st
             row = await fetch_one(conn, SavedView, statement, parameters)
     except errors.UniqueViolation:
         raise NameTaken(_NAME_TAKEN) from None
+    except errors.CheckViolation:  # (the API has checked the name)
+        raise Invalid("The settings of a view have more than 20,000 bytes of JSON. Save fewer.") from None
     if row is None:
         raise NotFound(_NOT_FOUND)
     return row
