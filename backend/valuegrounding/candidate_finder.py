@@ -15,9 +15,10 @@ from valuegrounding import dates, folding, numbers, units, yes_no
 from valuegrounding.candidate_ranker import words_of_key
 from valuegrounding.decimals import canonical_decimal
 from valuegrounding.evidence import UNCLEAR_CERTAINTY, Claim, Match
-from valuegrounding.locations import Candidates, covered_text
+from valuegrounding.locations import Candidates, covered_text, word_parts
 from valuegrounding.measures import Measure
 from valuegrounding.numbers import Number
+from valuegrounding.qualifiers import DEDUCTION_WORDS
 from valuegrounding.text_search import MAX_VALUE_CHARACTERS, TextSearch
 from valuegrounding.text_stream import Span, TextStream
 from valuegrounding.units import Agreement
@@ -27,12 +28,6 @@ _MAX_QUOTE_MATCHES: Final = 100  # matches of one quote that are checked for an 
 _SENTENCE_ENDS: Final = (".", ":", ";", "?", "!")  # of a sentence or a form's question
 _MAX_WORDS_TO_ANSWER: Final = 8  # words after a quote in which its answer is searched
 _OPPOSITE_SIGN_CERTAINTY: Final = 0.6  # of a match with the opposite sign, such as -75 for a debit of 75
-_DEDUCTIONS: Final = """
-credit credits debit debits deduction deductions discount discounts expense expenses fee fees loss losses payment
-payments rebate rebates refund refunds withdrawal withdrawals withheld withholding abzug abzuge belastung gebuhr
-gebuhren gutschrift rabatt skonto soll verlust debito remise retenue descuento
-"""
-_DEDUCTION_WORDS: Final = frozenset(_DEDUCTIONS.split())
 _PARTIAL_CERTAINTY: Final = 0.6  # of a match that is part of something longer
 _OTHER_UNIT_CERTAINTY: Final = 0.4  # of a number that is printed without its unit, or with another one
 _RATING = re.compile(r"[A-Za-z]{1,3}\d?")
@@ -76,7 +71,22 @@ class CandidateFinder:
         if found is None and not isinstance(value, str) and value > 0 and _is_deduction(label):
             negative = self.find(-value, claim)
             return negative and replace(negative, certainty=_OPPOSITE_SIGN_CERTAINTY)
+        if found is None and not isinstance(value, str) and value < 0:
+            return self._find_qualified(-value)
         return found
+
+    def _find_qualified(self, value: int | float) -> Candidates | None:
+        """Return the candidates for a number beside a word that may make it negative: `less 50`, `50.00 S`."""
+        index, found, spans = self._index, self._find_number(value), list[Span]()
+        if found is None:
+            return None
+        for span in found.spans[:_MAX_QUOTE_MATCHES]:
+            parts = word_parts(index, span, found.text)
+            quote = " ".join(index.words[at][0][start:end] for at, start, end in parts)
+            qualifier = index.qualifier_of(sorted(span.word_indexes()), quote)
+            if qualifier and qualifier.kind == "sign":
+                spans.append(span)
+        return replace(found, spans=spans, certainty=_OPPOSITE_SIGN_CERTAINTY) if spans else None
 
     def _in_named_column(self, found: Candidates, label: Sequence[str | int]) -> Candidates:
         """Return the candidates for a number without those under a heading with another currency or unit than the key
@@ -474,4 +484,4 @@ class CandidateFinder:
 def _is_deduction(label: Sequence[str | int]) -> bool:
     """Return whether the last key of a path names a deduction, which many documents print with a minus."""
     keys = [step for step in label if isinstance(step, str)]
-    return bool(keys) and not _DEDUCTION_WORDS.isdisjoint(words_of_key(keys[-1]))
+    return bool(keys) and not DEDUCTION_WORDS.isdisjoint(words_of_key(keys[-1]))

@@ -19,6 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from valuegrounding import paths
+from valuegrounding.candidate_ranker import words_of_key
 from valuegrounding.decimals import canonical_decimal
 from valuegrounding.evidence import Doubt, Finding, Support
 from valuegrounding.folding import fold, fold_alphanumeric
@@ -38,7 +39,7 @@ from valuegrounding.list_checks import (
     stated_count,
 )
 from valuegrounding.measures import Measure
-from valuegrounding.numbers import BODY, possible_values
+from valuegrounding.numbers import BODY, parse, possible_values
 from valuegrounding.page import Box, Word
 from valuegrounding.paths import Path
 from valuegrounding.units import SCALES, heading_scale
@@ -94,6 +95,7 @@ def check(
         *((paths.name(path), doubt) for path, doubt in of_lists.doubts),
         *_scales(pages, values),
         *_scaled_headings(index, values),
+        *_qualified(index, values),
         *_rows(values),
         *_shifted_columns(index, pages, values),
         *_columns(values),
@@ -304,6 +306,30 @@ def _scaled_headings(index: WordIndex, values: Sequence[FoundValue]) -> Iterator
         is_named = heading_scale(key) == places and value.removeprefix("-") in printed  # revenue_thousands
         if not is_named and not printed.isdisjoint((value.removeprefix("-"), unscaled)):
             yield one.name, "scale"
+
+
+def _qualified(index: WordIndex, values: Sequence[FoundValue]) -> Iterator[tuple[str, Doubt]]:
+    """A number beside a word, mark or digits that may change it, unless its field is named so."""
+    owners: defaultdict[int, set[str]] = defaultdict(set)
+    for one in values:
+        for at in one.words:
+            owners[at].add(one.name)
+    for one in values:
+        location, value = one.finding.location, one.value
+        if location is None or location.match not in ("number", "exact") or not one.words:
+            continue
+        number = parse(value) if isinstance(value, str) else None
+        if isinstance(value, str) and (number is None or not number.values):
+            continue
+        qualifier = index.qualifier_of(one.words, location.quote)
+        if qualifier is None:
+            continue
+        keys = [step for step in one.path if isinstance(step, str)]
+        is_negative = qualifier.kind == "sign" and str(value).startswith(("-", "(", "−"))
+        beside = {one.words[0] - 1, one.words[-1] + 1} - {*one.words}
+        is_other = qualifier.kind == "digits" and any(owners.get(at) for at in beside)
+        if not is_negative and not is_other and not (keys and qualifier.is_named(words_of_key(keys[-1]))):
+            yield one.name, "qualifier"
 
 
 def _height(box: Box) -> float:

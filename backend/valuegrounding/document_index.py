@@ -126,6 +126,14 @@ class DocumentIndex:
         at = words.word_at(page, boxes[0]) if boxes else None
         return 0 if at is None else words.scale_of(at)
 
+    def other_values_at(self, page: int, boxes: Boxes, quote: str, value: int | float) -> list[str]:
+        """Return the canonical values that a number at a location may have instead, because of what is printed beside
+        it: -50 at `less 50`."""
+        words = self._indexes[0].words
+        at = words.word_at(page, boxes[0]) if boxes else None
+        qualifier = None if at is None else words.qualifier_of(range(at, at + len(quote.split())), quote)
+        return qualifier.other_values(value) if qualifier else []
+
     def _first_location(
         self, page: int | None, claim: Claim, search: Callable[[_PageIndex], Candidates | None]
     ) -> Location | None:

@@ -17,6 +17,7 @@ Doubt: TypeAlias = Literal[
     "ambiguous_number",
     "ambiguous_currency",
     "scale",
+    "qualifier",
     "other_row",
     "other_column",
     "inside_row",
@@ -62,6 +63,7 @@ WEIGHTS: Final[Mapping[Match, float]] = {
 # How certain a printed value is under each doubt of `checks`. Measured by bench/confidence.py.
 CERTAINTIES: Final[Mapping[Doubt, float]] = {
     "scale": 0.4,  # printed without a separator, where the other amounts have cents
+    "qualifier": 0.9,  # a word, mark or digits beside it may change its sign, bound, unit or digits
     "other_row": 0.85,  # on the line of another row
     "other_column": 0.9,  # not in the column of the same field of other rows
     "inside_row": 0.9,  # a value of the document, on the line of a list's row

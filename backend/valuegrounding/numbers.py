@@ -18,6 +18,7 @@ from valuegrounding.conventions import DocumentKind, conventions_of, kind_of
 from valuegrounding.dates import DATE_AFTER, DATE_BEFORE
 from valuegrounding.decimals import MAX_DIGITS, canonical_decimal, join_decimal, with_sign
 from valuegrounding.folding import HARD_SPACE, UNSPACED, fold
+from valuegrounding.qualifiers import CREDIT, DEBIT, LIMIT_AFTER, LIMIT_WORD
 from valuegrounding.units import SYMBOLS, Codes, any_of
 
 BODY = re.compile(rf"\d+(?:[.,'·{HARD_SPACE}]\d+)*")
@@ -64,20 +65,11 @@ _COUNT_BEFORE = re.compile(
     r"(?<![^\W_])(?:qty|quantity|quantities|pcs|pieces|units|count|menge|anzahl|stuck|stk|antal|qte|quantite|nombre|cant"
     r"|cantidad|qta|quantita|quantidade|aantal|ilosc)[.:]?[ \n\x1f]\Z"
 )
-_LIMIT_WORDS: Final = """
-less than, more than, fewer than, greater than, at most, at least, weniger als, mehr als, hochstens, mindestens
-moins de, plus de, au moins, menos de, meno di, piu di, over, under, uber, unter
-"""
-_LIMIT_WORD = any_of(re.split(r", |\n", _LIMIT_WORDS.strip()))
-_LIMIT_AFTER: Final = r"""(?:or|oder|ou|o|of|and|und|et)[ ](?:more|mehr|plus|mas|piu|meer|above|over|daruber|less
-    |weniger|moins|menos|meno|minder)(?![^\W_])|以上|以下|未満|超(?![^\W\d_])"""
 _MINUS_WORDS: Final = """
 minus moins menos meno минус мінус miinus minuse minusz eksi μειον سالب ناقص מינוס ऋण ลบ tru
 """
 _MINUS_WORD = any_of(_MINUS_WORDS.split())
 _NEGATIVE: Final = r"neg(?:ati(?:ve|v|vo|va|ef|f))?\.?"
-_CREDIT = any_of(("credit", "crediteur", "credito", "kredit", "haben", "haber", "avere"))
-_DEBIT = any_of(("debit", "debiteur", "debito", "debet", "soll", "debe", "overdrawn"))
 _END_OF_CELL: Final = r"(?![^\W_])(?=\Z|[ ]?[.,;:)\]*])"
 _CURRENCY = rf"(?:[^\W\d_]{{0,3}}[{SYMBOLS}]|{any_of(units.CURRENCY_LETTERS)}(?![^\W\d_]))"
 _SCALED = any_of(units.SCALED_CURRENCIES)
@@ -111,7 +103,7 @@ _BEFORE: Final = rf"""(?:
         |マイナス|마이너스|(?<!\w)ー)
     |(?P<either>(?<![^\W_])(?:{_NEGATIVE}[.:]?|{_MINUS_WORD}:|minder:?)(?=[ ]))
     |(?P<unsure>▲)                                # a loss in Japanese accounts, a rise elsewhere
-    |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){_LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
+    |(?P<limit>[≤≥≦≧±]|(?<![^\s(:])[<>]=?|(?<![^\W_]){LIMIT_WORD}(?=[ ]))  # at most, at least, give or take
     |(?P<sign>(?<![^\s(:=*|>+"{SYMBOLS}])-)
     |(?P<open>[(<])
     |(?P<plus>\+)
@@ -127,8 +119,8 @@ _AFTER: Final = rf"""[ ]?(?:
         |[\^e]|[ ]?[-+]?\d))
     |(?P<raised>-?(?:\^\d)+)
     |(?P<fraction>[ ]?(?<=[ ])(?P<part>\d{{1,2}})[/⁄](?P<of>100|\d{{1,2}})(?![\d/⁄]|[.,]\d))
-    |(?P<credit>-?\((?:cr|{_CREDIT})\.?\)|-?cr(?![^\W_])|[贷貸]|{_CREDIT}{_END_OF_CELL})
-    |(?P<debit>-?\((?:dr|db|{_DEBIT})\.?\)|-?(?:dr|db)(?![^\W_])|借|{_DEBIT}{_END_OF_CELL})
+    |(?P<credit>-?\((?:cr|{CREDIT})\.?\)|-?cr(?![^\W_])|[贷貸]|{CREDIT}{_END_OF_CELL})
+    |(?P<debit>-?\((?:dr|db|{DEBIT})\.?\)|-?(?:dr|db)(?![^\W_])|借|{DEBIT}{_END_OF_CELL})
     |(?P<overdrawn>\(od\)|o/?d(?![^\W_]))
     |(?P<minus>[(\[][ ]?(?:-|{_MINUS_WORD}|{_NEGATIVE})[ ]?[)\]]|(?:\./\.|-/-)(?![ ]?[\w(-])
         |{_MINUS_WORD}{_END_OF_CELL})
@@ -143,7 +135,7 @@ _AFTER: Final = rf"""[ ]?(?:
     |(?P<scale>{any_of(units.SCALES)}(?![^\W_]))\.?
     |(?P<money>{_CURRENCY})
     |(?P<close>[)>])
-    |(?P<limit>{_LIMIT_AFTER})
+    |(?P<limit>{LIMIT_AFTER})
     )"""
 # German debit (Soll) and credit (Haben), and D and C, in accounts only: elsewhere they are seconds, hours or sizes.
 _SIDE_AFTER = re.compile(
@@ -151,7 +143,7 @@ _SIDE_AFTER = re.compile(
 )
 # The same before a number, unless it belongs to the number before it: `400.00 DR 75.00`.
 _SIDE_BEFORE = re.compile(r"(?<![^\W_])(?:(?P<credit>cr|h|贷|貸)|(?P<debit>dr|db|s|借)|(?P<overdrawn>o/?d))[.:]?[ ]?\Z")
-_DEBIT_BEFORE = re.compile(rf"(?<![^\W_]){_DEBIT}[ ]\Z")
+_DEBIT_BEFORE = re.compile(rf"(?<![^\W_]){DEBIT}[ ]\Z")
 _KINDS_WITH_SIDES: Final = ("account", "ledger")
 _UNSPACED_BEFORE: Final = rf"\d[ ]?{any_of(units.UNSPACED_SCALES)}\Z"
 _STARS = re.compile(r"(?<=[^\s*])\*+\Z")  # before an amount on a cheque: `-***75.00`

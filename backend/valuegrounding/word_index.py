@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from valuegrounding import dates, folding, layout, numbers, units
 from valuegrounding.page import Box, SearchablePage, Word
+from valuegrounding.qualifiers import Qualifier, find_qualifier
 from valuegrounding.text_stream import Span, TextStream
 
 MAX_WORD_CHARACTERS: Final = 2_000  # longer words are not searched
@@ -25,6 +26,8 @@ _MAX_YEARS: Final = 20  # years that are tried for a date without a year
 _MAX_WORDS_TO_CELL_BELOW: Final = 60
 _MAX_HEADINGS: Final = 200  # of a page that name a currency or unit
 _MAX_HEADING_WORDS: Final = 4
+_MAX_QUALIFYING_WORDS: Final = 4  # on either side of a number
+_MAX_QUALIFYING_CHARACTERS: Final = 40
 _SCALABLE = re.compile(r"\d[.,'’]\d{1,3}(?!\d)|\d{3}")
 _MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
 _MAX_GAP_TO_UNIT: Final = 4.0
@@ -121,6 +124,31 @@ class WordIndex:
         while last - at < limit and last + 1 < len(self.words) and self._are_on_one_line(last + 1, at):
             last += 1
         return range(first, last + 1)
+
+    def qualifier_of(self, words: Sequence[int], quote: str) -> Qualifier | None:
+        """Return what is printed beside a number and changes it. `quote` is the number as printed in these words."""
+        first, last = words[0], words[-1]
+        own = " ".join(self.words[at][0] for at in words)
+        start = own.find(quote)
+        if start < 0:
+            return None
+        before, after = own[:start], own[start + len(quote) :]
+        while words[0] - first < _MAX_QUALIFYING_WORDS and first > 0 and (gap := self._gap(first - 1, first)):
+            first -= 1
+            before = self.words[first][0] + gap + before
+        while last - words[-1] < _MAX_QUALIFYING_WORDS and (gap := self._gap(last, last + 1)):
+            last += 1
+            after += gap + self.words[last][0]
+        return find_qualifier(before[-_MAX_QUALIFYING_CHARACTERS:], quote, after[:_MAX_QUALIFYING_CHARACTERS])
+
+    def _gap(self, first: int, second: int) -> str:
+        """Return a space between two words of a cell, a tab between cells that are near, else an empty text."""
+        if self.are_in_one_cell(first, second):
+            return " "
+        is_near = second < len(self.words) and layout.are_adjacent(
+            self.words[first], self.words[second], _MAX_GAP_TO_UNIT
+        )
+        return "\t" if is_near and self.page_of[first] == self.page_of[second] else ""
 
     def _are_on_one_line(self, one: int, other: int) -> bool:
         return self.page_of[one] == self.page_of[other] and layout.on_same_line(self.words[one], self.words[other])

@@ -151,6 +151,7 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
         ("Item   TEUR\nTotal  50\n", {"total": 50}, "total", [(50, "printed"), (50_000, "other_reading")]),
         ("Item   TEUR\nTotal  2.01\n", {"total": 2.01}, "total", [(2.01, "printed"), (2010, "other_reading")]),
         ("Item   TEUR\nTotal  50\n", {"total": 50_000}, "total", [(50_000, "printed"), (50, "other_reading")]),
+        ("Soll: 50.00\n", {"total": 50}, "total", [(50, "printed"), (-50, "other_reading")]),
         (
             "United Kingdom\nDate 04/12/2026\n",
             {"date": "2026-12-04"},
@@ -171,7 +172,17 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
             [("44712", "label"), ("60318", "label")],
         ),
     ],
-    ids=["number", "scale", "scale of a fraction", "scaled", "date", "not printed", "currency", "of another field"],
+    ids=[
+        "number",
+        "scale",
+        "scale of a fraction",
+        "scaled",
+        "debit",
+        "date",
+        "not printed",
+        "currency",
+        "of another field",
+    ],
 )
 async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
     script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])

@@ -144,6 +144,73 @@ def test_long_text_is_doubted() -> None:
     assert doubts(document_index(lines), {"name": lines.replace("\n", " ")}) == {"name": ("long_text",)}
 
 
+@pytest.mark.parametrize(
+    ("page", "value", "others"),
+    [
+        ("Soll: 50.00", 50, ["-50"]),
+        ("Miete 50.00 S", 50, ["-50"]),
+        ("Huur 50,00 Af", 50, ["-50"]),
+        ("abzüglich 50 EUR", 50, ["-50"]),
+        ("Less € 50", "50 EUR", ["-50"]),
+        ("Max. EUR 50", 50, []),
+        ("ab 50", 50, []),
+        ("50 EUR max.", 50, []),
+        ("jusqu'à 50 €", 50, []),
+        ("≤ 50", 50, []),
+        ("~50", 50, []),
+        ("ca. 50", 50, []),
+        ("50 +/- 2", 50, []),
+        ("50 +/- 2", 2, []),
+        ("5 à 7", 5, []),
+        ("5 oder 7", 7, []),
+        ("Rate 25 bps", 25, ["0.25", "0.0025"]),
+        ("Rate 25 basis points", 25, ["0.25", "0.0025"]),
+        ("Eggs 50 dozen", 50, []),
+        ("Sum 12 34.56", 34.56, ["1234.56"]),
+        ("1 2 3 . 4 5", 5, []),
+    ],
+)
+def test_number_that_is_changed_by_what_is_beside_it_is_doubted(page: str, value: Any, others: list[str]) -> None:
+    index = document_index(f"Header\n{page}\nFooter")
+    finding = index.ground({"amount": value})["amount"]
+    assert finding.doubts == ("qualifier",)
+    location = finding.location
+    assert location is not None
+    number = float(str(value).split()[0])
+    assert index.other_values_at(location.page, location.boxes, location.quote, number) == others
+
+
+@pytest.mark.parametrize(
+    ("page", "field", "value"),
+    [
+        ("Max. 50", "max_weight", 50),  # the field's name
+        ("Debit: 50.00", "debit", 50),
+        ("Rate 25 bps", "spread_bps", 25),
+        ("abzgl. 50", "amount", -50),
+        ("Los Angeles, CA 90210", "number", 90210),  # a code
+        ("Size 50 S", "amount", 50),
+        ("12 min 30 sec", "seconds", 30),
+        ("Für 7 Stück à 12 EUR", "count", 7),
+        ("Payment from Acme 50.00", "amount", 50),
+        ("Valid from        50", "amount", 50),  # in another cell
+    ],
+)
+def test_number_with_its_own_label_beside_it_is_not_doubted(page: str, field: str, value: Any) -> None:
+    finding = document_index(f"Header\n{page}\nFooter").ground({field: value})[field]
+    assert (finding.state, finding.doubts) == ("found", ())
+
+
+def test_quantity_before_an_amount_is_not_a_part_of_it() -> None:
+    index = document_index("Nut 12 34.56")
+    assert doubts(index, {"quantity": 12, "amount": 34.56}) == {}
+
+
+@pytest.mark.parametrize("page", ["less 50", "Soll: 50.00", "50.00 S"])
+def test_debit_is_found_where_only_a_word_makes_it_negative(page: str) -> None:
+    finding = document_index(page).ground({"amount": -50})["amount"]
+    assert finding.state == "found" and 0.5 < finding.confidence < 0.7
+
+
 def test_amount_without_separator_where_cents_make_the_sum_is_unclear() -> None:
     page = "Gross     100.00\nTax        24.77\nNet pay     7523\n"
     found = document_index(page).ground({"net": 7523})["net"]

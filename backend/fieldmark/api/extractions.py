@@ -88,7 +88,8 @@ class Evidence(BaseModel):
     doubts: list[Doubt] = Field(
         [],
         description="Why a printed value may be the wrong one. scale: printed without a separator where other amounts "
-        "have cents; other_row, other_column: not where the other values of its row or column are; inside_row: on the "
+        "have cents; qualifier: a word, mark or digits beside a number may change its sign, bound, unit or digits; "
+        "other_row, other_column: not where the other values of its row or column are; inside_row: on the "
         "line of a list's row; goes_on: more text directly beside or below it; two_cells: its words are in two cells; "
         "long_text: of more than 64 characters; row: its list item is doubted. Of a list item, why it may be no row of "
         "its own. subtotal: the sum of the items above; duplicate_row: printed once; borrowed_label: its text is that "

@@ -17,6 +17,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "ambiguous_number": "thousands or decimals, or another unit?",
     "ambiguous_currency": "currency of which country?",
     "scale": "with or without cents?",
+    "qualifier": "changed by what is printed beside it?",
     "other_row": "on the line of another row",
     "other_column": "not in the column of the other rows",
     "inside_row": "on the line of a row",

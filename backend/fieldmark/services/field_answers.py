@@ -177,6 +177,10 @@ def _printed(index: DocumentIndex, row: ExtractionRow, path: Path, other: JsonVa
     if not isinstance(value, Missing | dict | list) and proof.get("state") == "found" and isinstance(quote, str):
         page, boxes = _place(proof)
         yield from _readings(value, quote, proof, 0 if page is None else index.scale_at(page, boxes))
+        if page is not None and is_number(value):
+            for text in index.other_values_at(page, boxes, quote, value):
+                number = float(text) if "." in text else int(text)
+                yield CandidateAnswer(number, "other_reading", {"quote": quote}, page, boxes)
         return
     if isinstance(value, dict | list):
         return
