@@ -8,8 +8,9 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -22,6 +23,14 @@ IpNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443, "imaps": 993}
 _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")  # IPv6 addresses that mean IPv4 ones (NAT64)
+
+# Own threads: a lookup cannot be cancelled, and the server of a name may let it wait for half a minute.
+_lookups: Final = ThreadPoolExecutor(64, thread_name_prefix="lookup")
+
+# Addresses that lead to no public host, although `is_global` of some versions of Python says so: cloud metadata, relays
+# and translations to IPv4. All public IPv6 addresses are in 2000::/3.
+_NOT_PUBLIC: Final = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20")))
+_PUBLIC_IPV6: Final = ipaddress.ip_network("2000::/3")
 
 
 class AddressRefused(Exception):
@@ -60,7 +69,9 @@ def _may_be_used(address: IpAddress, allowed: Sequence[IpNetwork]) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return _may_be_used(inner, allowed)
-    return address.is_global and not address.is_multicast
+        if address not in _PUBLIC_IPV6:
+            return False
+    return address.is_global and not address.is_multicast and not any(address in one for one in _NOT_PUBLIC)
 
 
 def port_of(parts: SplitResult) -> int:
@@ -72,7 +83,8 @@ async def resolve(parts: SplitResult, allowed: Sequence[IpNetwork]) -> IpAddress
     """Return the address of a host. Raise AddressRefused if any of its addresses is private: the one that was checked
     is the one to connect to, so that the name cannot mean another one meanwhile."""
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(parts.hostname, port_of(parts), type=socket.SOCK_STREAM)
+    look_up = partial(socket.getaddrinfo, parts.hostname, port_of(parts), type=socket.SOCK_STREAM)
+    found = await loop.run_in_executor(_lookups, look_up)
     addresses = [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
     if not addresses or not all(_may_be_used(one, allowed) for one in addresses):
         raise AddressRefused
