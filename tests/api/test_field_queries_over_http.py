@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from answers import assert_problem
 
+from extraction_case import sql
 from library_rows import LibraryDocument, insert_documents
 
 pytestmark = pytest.mark.anyio
@@ -39,6 +40,16 @@ async def test_sums_are_exact_and_cite_their_locations(serve, clone):
             assert_problem(await server.http.post("/api/fields/query", json=body), 422)
         async with server.client() as stranger:
             assert (await stranger.get("/api/fields")).json() == {"fields": [], "looked_at": 0}
+
+
+@pytest.mark.parametrize("stored", ['{"page": "x", "boxes": 7}', '{"page": 1.5, "boxes": [["x"]]}', '"x"', "[]"])
+async def test_a_value_with_a_malformed_location_is_counted(serve, clone, stored):
+    async with serve(with_worker=False) as server:
+        insert_documents(clone.owner_url, server.scope, LIBRARY[:1])
+        sql(clone.owner_url, "update extractions set evidence = jsonb_build_object('total', %s::jsonb)", stored)
+        body = {**SUM_BY_VENDOR, "include_unverified": True}
+        (row,) = (await server.http.post("/api/fields/query", json=body)).json()["rows"]
+        assert (row["value"], row["page"], row["boxes"]) == ("1200.1", None, [])
 
 
 async def test_fields_are_listed_by_document_type(serve, clone):

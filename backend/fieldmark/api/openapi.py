@@ -19,6 +19,8 @@ def extend_openapi(app: FastAPI) -> None:
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
+        if app.openapi_schema is not None:  # anyone may ask for it, and making it takes long
+            return app.openapi_schema
         build_routes(app)
         document = generate()
         document["components"]["schemas"] |= event_schemas() | problem_schemas()

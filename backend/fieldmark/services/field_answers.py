@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, JsonValue
 
 from fieldmark.db.pool import Database
 from fieldmark.domain import paths
@@ -25,7 +25,7 @@ from fieldmark.services.evidence import INDEXES
 from fieldmark.services.extractions import find_rule_fixes
 from fieldmark.services.fair_share import run_queued
 from fieldmark.stores import extractions
-from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow
+from fieldmark.stores.rows import ALL_REQUIRED, ExtractionRow, location_in
 from valuegrounding import Boxes, DocumentIndex, Location
 from valuegrounding.dates import find_dates
 from valuegrounding.decimals import canonical_decimal, to_decimal
@@ -52,7 +52,6 @@ MAX_ANSWERS: Final = 9
 _MAX_CURRENCIES: Final = 5
 _MAX_PRINTED: Final = 4
 _MAX_ONLY: Final = 200
-_PLACE: Final = TypeAdapter[tuple[int, Boxes]](tuple[int, Boxes])
 _CENTS = re.compile(r"[.,]\d\d(?!\d)")
 _COMMON_CURRENCIES: Final = ("USD", "EUR", "GBP", "CAD", "AUD", "SGD", "HKD", "NZD", "JPY", "CNY", "SEK", "NOK", "DKK")
 _LABELS: Final[Mapping[str, str]] = {
@@ -303,11 +302,7 @@ def _sums(fields: Mapping[str, JsonValue]) -> Iterator[tuple[float, str]]:
 
 
 def _place(proof: JsonObject) -> tuple[int | None, Boxes]:
-    """Return the page and the boxes in stored evidence, which may be any JSON if a front end wrote it."""
-    try:
-        return _PLACE.validate_python((proof.get("page"), proof.get("boxes")))
-    except ValidationError:
-        return None, ()
+    return location_in(proof.get("page"), proof.get("boxes"))
 
 
 def _located(value: JsonValue, code: AnswerCode, data: Mapping[str, str], location: Location) -> CandidateAnswer:

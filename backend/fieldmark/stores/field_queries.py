@@ -40,6 +40,7 @@ from fieldmark.stores.document_filters import (
     values_at,
 )
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
+from fieldmark.stores.rows import location_in
 
 ALL_KINDS: Final = tuple(ValueKind)
 _NUMBERS: Final = (ValueKind.NUMBER,)
@@ -154,12 +155,14 @@ def _cell(
     return FieldStatistics(path=queried[number].path, kind=ValueKind(kind), total=exact, **columns)
 
 
-def _row(*, document_id: str, extraction_id: str, kind: str | None, boxes: Any, **columns: Any) -> FieldRow:
+def _row(*, document_id: str, extraction_id: str, kind: str | None, page: Any, boxes: Any, **columns: Any) -> FieldRow:
+    page, boxes = location_in(page, boxes)
     return FieldRow(
         document_id=UUID(document_id),
         extraction_id=UUID(extraction_id),
         kind=None if kind is None else ValueKind(kind),
-        boxes=boxes or (),
+        page=page,
+        boxes=boxes,
         **columns,
     )
 

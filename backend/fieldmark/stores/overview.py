@@ -15,7 +15,7 @@ from fieldmark.db.pool import Connection
 from fieldmark.domain.statuses import CountedKind
 from fieldmark.stores.audits import ReviewFigures
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.rows import fetch_all, fetch_one, value_of
+from fieldmark.stores.rows import fetch_all, fetch_one, page_in, value_of
 
 MAX_PAUSE: Final = timedelta(minutes=5)
 """The longest time between two checks of a person that counts as work."""
@@ -366,7 +366,7 @@ async def counted_values(
     # (The keys come from the index: the page, the values and the names are read only for the rows that are returned.)
     query: LiteralString = f"""
         select c.document_id, d.filename, c.extraction_id, c.path, c.pattern, e.locks -> c.path ->> 'was' as was,
-          c.text as now, c.checked_by, c.checked_at, (e.evidence -> c.path ->> 'page')::integer as page,
+          c.text as now, c.checked_by, c.checked_at, {page_in("e.evidence -> c.path")} as page,
           case when jsonb_array_length(place.box) = 4 then place.box end as box
         from (
           select f.id, f.checked_at from {_VALUES[kind]}

@@ -28,13 +28,15 @@ from psycopg.abc import Buffer, QueryNoTemplate
 from psycopg.adapt import Loader
 from psycopg.rows import DictRow, class_row, tuple_row
 from psycopg.types.json import Json, Jsonb
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from fieldmark.db.pool import Connection
 from fieldmark.db.worker_thread import run_in_thread
 from fieldmark.domain.field_order import FieldOrder
 from fieldmark.domain.statuses import Actor, DocumentStage, DocumentStatus, ExtractionStatus, FieldStatus
-from valuegrounding import Doubt
+from valuegrounding import Boxes, Doubt
+
+_LOCATION: Final = TypeAdapter[tuple[int, Boxes]](tuple[int, Boxes])
 
 Fields: TypeAlias = dict[str, JsonValue]
 """A JSON object."""
@@ -468,3 +470,16 @@ class Tag:
     created_at: datetime
     is_deleted: IsDeleted
     is_proposed: IsProposed
+
+
+def page_in(evidence: LiteralString) -> LiteralString:
+    """Return SQL for the page in stored evidence, which may be any JSON if a front end wrote it. null: not a page."""
+    return rf"substring({evidence} ->> 'page' from '^[1-9]\d?\d?\d?\d?\d?\d?\d?\d?$')::integer"
+
+
+def location_in(page: object, boxes: object) -> tuple[int | None, Boxes]:
+    """Return the page and the boxes in stored evidence, which may be any JSON. Malformed: None and no boxes."""
+    try:
+        return _LOCATION.validate_python((page, boxes))
+    except ValidationError:
+        return None, ()

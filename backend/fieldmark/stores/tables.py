@@ -29,7 +29,7 @@ from fieldmark.stores.document_filters import (
     values_at,
 )
 from fieldmark.stores.query_timeout import MAX_SECONDS, query_timeout
-from fieldmark.stores.rows import ReasonField, Schema, StatusField, large_rows, value_of
+from fieldmark.stores.rows import ReasonField, Schema, StatusField, large_rows, page_in, value_of
 
 # A document's current extraction under any version of the schema, complete or not. (Selects as the view
 # private.schema_extractions does; through the view, the selection of 10,000 rows took 1.2 times as long.)
@@ -345,7 +345,7 @@ async def load_rows(
                'kind', nullif(v.kind, 'blank'), 'currency', case when c.name <> all ({measures}) then v.currency end,
                'state', v.state, 'confidence', v.confidence,
                'is_verified', coalesce(v.is_verified, false),
-               'page', substring(r.evidence -> v.path ->> 'page' from '^[1-9][0-9]{{0,8}}$')::integer,
+               'page', {page},
                'quote', left(r.evidence -> v.path ->> 'quote', 500))) as cells
              from {cells} cross join lateral (select {status} as status offset 0) as cell
              where r.id is not null) as cells
@@ -354,6 +354,7 @@ async def load_rows(
         documents=parameters.add([key.document_id for key in keys], "uuid[]"),
         review_count=row_review_count(table, "r", "r", lambda one: parameters.add(one, "text")),
         about_row=about_row,
+        page=SQL(page_in("r.evidence -> v.path")),
         stack_rows=stack_rows,
         ids=parameters.add([key.extraction_id for key in keys], "uuid[]"),
         indexes=parameters.add([f"{{{','.join(map(str, key.indexes))}}}" for key in keys], "text[]"),
