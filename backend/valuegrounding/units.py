@@ -350,10 +350,14 @@ def heading_scale(text: str) -> int:
     return places.pop() if len(places) == 1 else 0
 
 
-def declared_scale(text: str) -> int:
-    """Return the same of a folded text that states it for all its amounts: `(in thousands of EUR)`."""
-    places = _places(_declared_scale_pattern().finditer(text))
-    return places.pop() if len(places) == 1 else 0
+def declared_scales(text: str) -> list[tuple[int, int, bool]]:
+    """Return where a folded text states a scale for its amounts, such as `(in thousands of EUR)`: the offset, the
+    places of the decimal point, and whether it names all amounts and not only those below it."""
+    return [
+        (one.start(), int(one.lastgroup[1:]), one[0][0] not in "([")
+        for one in islice(_declared_scale_pattern().finditer(text), _MAX_MATCHES)
+        if one.lastgroup
+    ]
 
 
 def named_in_key(words: Sequence[str]) -> tuple[set[Codes], set[str]]:

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import count, islice
+from itertools import accumulate, count, islice
 from operator import add
 from typing import Final, NamedTuple
 
@@ -29,6 +29,19 @@ _MAX_HEADING_WORDS: Final = 4
 _MAX_QUALIFYING_WORDS: Final = 4  # on either side of a number
 _MAX_QUALIFYING_CHARACTERS: Final = 40
 _SCALABLE = re.compile(r"\d[.,'’]\d{1,3}(?!\d)|\d{3}")
+_MIN_COUNTED: Final = 3  # letters of a word that says what a number counts
+_MAX_REFERENCE_DIGITS: Final = 4
+_GAP_TO_PAGE_NUMBER: Final = 1.0  # in line heights
+_MAX_WORDS_OF_LINE: Final = 40
+_REFERENCE_WORDS: Final = """
+note notes page pages p pp no nr seite anhang anm erl ziffer abschnitt section chapter kapitel item table tabelle nota
+notas pagina bilag noot ref § #
+"""
+_REFERENCES: Final = frozenset(_REFERENCE_WORDS.split())
+_PER_SHARE = re.compile(
+    r"(?<![^\W_])(?:eps|(?:per|pro|je|par|por)(?: [^\W_]{1,20}){0,2} (?:shares?|aktien?|anteil|actions?|accion|acciones"
+    r"|azione|acao|aandeel|unit|employee|mitarbeiter))(?![^\W_])"
+)
 _MAX_GAP_IN_NUMBER: Final = 0.75  # in line heights
 _MAX_GAP_TO_UNIT: Final = 4.0
 
@@ -50,6 +63,14 @@ class _Heading(NamedTuple):
     currencies: set[units.Codes]
     units: set[str]
     scale: int  # places of the decimal point
+
+
+class _DeclaredScale(NamedTuple):
+    """A text such as `(in thousands)`. A general one, such as `Amounts in TEUR`, also holds for what is above it."""
+
+    box: Word
+    places: int
+    is_general: bool
 
 
 class WordIndex:
@@ -87,7 +108,8 @@ class WordIndex:
         self._currencies: dict[int, set[units.Codes]] = {}
         self._units: dict[int, set[str]] = {}
         self._headings: dict[int, list[_Heading]] = {}
-        self._scales: dict[int, int] = {}  # by page
+        self._scales: dict[int, list[_DeclaredScale]] = {}  # by page
+        self._references: dict[int, list[Word]] = {}  # by page
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
@@ -301,15 +323,54 @@ class WordIndex:
         """Return by how many places the decimal point of a number is shifted by the nearest heading above it that names
         a scale, or by a line such as `(in thousands)` on its page; 0 if none does."""
         page = self.page_of[word]
-        if named := [heading for heading in self._headings_above(word) if heading.scale]:
-            return max(named, key=lambda heading: heading.box[4]).scale
-        return self._declared_scale(page) if _SCALABLE.search(str(self.words[word][0])) else 0
+        named = [heading for heading in self._headings_above(word) if heading.scale]
+        declared = self._declared_scales(page) if _SCALABLE.search(str(self.words[word][0])) else []
+        above = [one for one in declared if one.box[2] < self.words[word][4]]
+        if named:
+            places = max(named, key=lambda heading: heading.box[4]).scale
+        elif above:
+            places = max(above, key=lambda one: one.box[2]).places
+        else:
+            places = next((one.places for one in declared if one.is_general), 0)
+        return places if places and not self._is_unscaled(word) else 0
+
+    def _is_unscaled(self, word: int) -> bool:
+        """Return whether a number is not an amount of its page: a percentage, a count of something, a reference to a
+        note or page, an amount per share, or the page's own number."""
+        text = self.folded[word].strip(".,()")
+        following = self.folded[word + 1].strip(".,;:()") if self.are_in_one_cell(word, word + 1) else ""
+        preceding = self.folded[word - 1].strip(".,;:()") if word and self.are_in_one_cell(word - 1, word) else ""
+        if "%" in text + following or preceding in _REFERENCES or "%" in self.heading_units(word):
+            return True
+        if len(following) >= _MIN_COUNTED and following.isalpha() and following not in units.SCALES:
+            return units.codes_of(following) is None
+        line = [at for at in self.words_beside(word, _MAX_WORDS_OF_LINE) if at != word]
+        if _PER_SHARE.search(" ".join(self.folded[at] for at in line if at < word)):
+            return True
+        if not text.isdigit() or len(text) > _MAX_REFERENCE_DIGITS:
+            return False
+        return (not line and self._is_apart(word)) or self._is_below_reference(word)
+
+    def _is_apart(self, word: int) -> bool:
+        """Return whether a word is above or below all others of its page, with a gap, as a page number is."""
+        own, page = self.words[word], self.words_of_page(self.page_of[word])
+        gap = _GAP_TO_PAGE_NUMBER * (own[4] - own[2])
+        others = [self.words[at] for at in page if at != word]
+        return all(other[4] + gap <= own[2] for other in others) or all(other[2] - gap >= own[4] for other in others)
+
+    def _is_below_reference(self, word: int) -> bool:
+        own, page = self.words[word], self.page_of[word]
+        if page not in self._references:
+            self._references[page] = [
+                self.words[at] for at in self.words_of_page(page) if self.folded[at].strip(".:") in _REFERENCES
+            ]
+        return any(other[4] <= own[2] and other[1] < own[3] and own[1] < other[3] for other in self._references[page])
 
     def scales(self) -> set[int]:
         """Return the scales that headings and lines of the document name."""
         pages = range(len(self.pages))
         found = {heading.scale for page in pages for heading in self._headings_of(page)}
-        return (found | {self._declared_scale(page) for page in pages}) - {0}
+        return (found | {one.places for page in pages for one in self._declared_scales(page)}) - {0}
 
     def word_at(self, page: int, box: Box) -> int | None:
         """Return the first word of a page, by its number, whose middle is in a box."""
@@ -322,9 +383,14 @@ class WordIndex:
                 return at
         return None
 
-    def _declared_scale(self, page: int) -> int:
+    def _declared_scales(self, page: int) -> list[_DeclaredScale]:
         if page not in self._scales:
-            self._scales[page] = units.declared_scale(self.page_text(page))
+            own = self.words_of_page(page)
+            starts = [*accumulate((len(self.folded[at]) + 1 for at in own), initial=0)]
+            self._scales[page] = [
+                _DeclaredScale(self.words[own[bisect_right(starts, offset) - 1]], places, is_general)
+                for offset, places, is_general in units.declared_scales(self.page_text(page))
+            ]
         return self._scales[page]
 
     def _headings_above(self, word: int) -> list[_Heading]:

@@ -244,6 +244,13 @@ def test_longer_text_is_less_certain_and_still_above_the_threshold() -> None:
         ("(in thousands of EUR)\nBox      900", 900, 900_000),
         ("Angaben in Mio. EUR\nBox      1,5", 1.5, 1_500_000),
         ("$ in billions\nBox      2.25", 2.25, 2_250_000_000),
+        ("Box      900\nAll amounts in thousands of EUR", 900, 900_000),
+        ("(in millions)\nCar      700\n(in thousands)\nBox      900", 900, 900_000),
+        ("(in millions)\nCar      700\n(in thousands)\nBox      900", 700, 700_000_000),
+        ("(in thousands)\nShare capital   1,250", 1250, 1_250_000),
+        ("(in thousands)\nNotes payable   125", 125, 125_000),
+        ("(in thousands)\nCash 125 EUR", 125, 125_000),
+        ("(in thousands)\nCash     125\n         375", 375, 375_000),
     ],
 )
 def test_numbers_below_a_scale_are_found_as_printed_and_scaled_and_both_are_doubted(
@@ -263,6 +270,13 @@ def test_numbers_below_a_scale_are_found_as_printed_and_scaled_and_both_are_doub
         ("Item     £m       Share\nBox      50       12 %", {"share": 12}),
         ("Item     £m\nBox      1.5 million", {"revenue": 1_500_000}),
         ("Millions of boxes were sold in all of the years\nBox      50", {"revenue": 50}),
+        ("(in thousands)\nBox      900      12.5 %", {"margin": 12.5}),
+        ("(in thousands)\nBox      900\nStaff    1,250 employees", {"staff": 1250}),
+        ("Number 4711\nRevenue (in thousands)\nBox      900", {"number": 4711}),
+        ("(in thousands)\nSee note 123   for more", {"note": 123}),
+        ("(in thousands)\n         Notes    2023\nBox      123      900", {"note": 123}),
+        ("(in thousands)\nEarnings per ordinary share   2.15", {"earnings": 2.15}),
+        ("(in thousands)\nBox      900\n\n\n123", {"page": 123}),
     ],
 )
 def test_numbers_whose_scale_is_known_are_not_doubted(page: str, fields: dict[str, float]) -> None:
