@@ -146,6 +146,8 @@ async def test_invitation_is_accepted_once(serve, clone):
             expired = await create_invitation(server.http, org, days=1)
             query = "update public.invitations set expires_at = now() where id = %s"
             await execute_as_owner(clone, query, expired["id"])
+            listed = (await server.http.get(url)).json()["items"]
+            assert [one["id"] for one in listed if one["is_expired"]] == [expired["id"]]
             async with server.client() as third:
                 assert_problem(await accept(third, revoked["token"]), 410, "invitation_revoked")
                 assert_problem(await accept(third, expired["token"]), 410, "invitation_expired")

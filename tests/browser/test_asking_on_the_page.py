@@ -131,8 +131,13 @@ async def test_suggested_question_has_its_figures_in_a_table_that_opens_their_ro
         await window.open("/ask")
         await page.get_by_role("button", name=label("ask.suggest.sumBy", field="total", group="vendor")).click()
         figures = page.get_by_role("region", name=label("answer.figures"))
-        await figures.get_by_role("row", name="Globex 2 2,900.00 EUR").wait_for()
-        await figures.get_by_role("row", name=f"{label('answer.sum')} 4 4,900.50 EUR").wait_for()
+        total = f"{label('answer.ops.sum', field='Total')}, EUR"
+        await figures.get_by_role("columnheader", name=total).wait_for()
+        await figures.get_by_role("row", name="Globex 2 2,900.00").wait_for()
+        await figures.get_by_role("row", name=f"{label('answer.sum')} 4 4,900.50").wait_for()
+        await page.get_by_role("definition").get_by_text("4,900.50").wait_for()
+        # The question stays in view above its answer.
+        await playwright.expect(page.get_by_role("log").get_by_role("paragraph").first).to_be_in_viewport()
         await playwright.expect(page.get_by_role("list", name="Sources").get_by_role("button")).to_have_count(3)
         await page.get_by_role("button", name="1 more").click()
         await playwright.expect(page.get_by_role("list", name="Sources").get_by_role("button")).to_have_count(4)

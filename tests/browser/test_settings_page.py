@@ -30,20 +30,18 @@ async def test_member_is_invited_and_removed(serve, browsing):
         # A run asks for the actions that are checked.
         table = page.get_by_role("region", name=label("settings.organisation.needsApproval")).last
 
-        async def choose(agent: str, action: str) -> None:
-            name = label("settings.actionsFor", name=label(f"agents.{agent}"))
-            await table.get_by_role("button", name=name).click()
-            await page.get_by_role("menuitem", name=label(f"settings.organisation.{action}")).click()
-
-        await choose("document", "chooseActions")
+        of_chat = f"{label('settings.organisation.chooseActions')}: {label('agents.document')}"
+        await table.get_by_role("button", name=of_chat).click()
         await form.get_by_role("checkbox", name=label("tools.create_tag")).click()
         await form.get_by_role("checkbox", name=label("tools.create_tag"), checked=False, disabled=False).wait_for()
         await form.get_by_role("button", name=label("common.close")).click()
         # All actions of an agent at once.
         of_tables = table.get_by_role("row").filter(has_text=label("agents.stack"))
         for action in ("askNone", "askAll"):
-            await choose("stack", action)
-            await of_tables.get_by_text(label(f"settings.organisation.{action}")).filter(visible=True).wait_for()
+            chosen = label(f"settings.organisation.{action}")
+            await of_tables.get_by_role("combobox").click()
+            await page.get_by_role("option", name=chosen).click()
+            await playwright.expect(of_tables.get_by_role("combobox")).to_have_text(chosen)
         await page.get_by_role("link", name="Members", exact=True).click()
         # Styles of a component override the general button style, whichever page was open before.
         invite = page.get_by_role("button", name=label("settings.invitations.invite"))
@@ -165,6 +163,15 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         await choose("disable")
         await section.get_by_text(label("settings.webhooks.off"), exact=True).filter(visible=True).wait_for()
         assert [one["is_enabled"] for one in (await server.get("webhooks"))["items"]] == [False]
+        # What is sent to the callback of a run is beside its steps.
+        document = await server.upload_text("A")
+        callback = {"url": "http://127.0.0.1:9/run", "secret": "whsec_" + "A" * 44}
+        body = {"document_id": str(document), "callback": callback, "wait": False}
+        run = (await server.http.post("/api/agent/extract", json=body)).json()
+        await window.open(f"/runs/{run['run_id']}")
+        sent = page.get_by_role("list", name=label("settings.webhooks.log"))
+        await sent.get_by_text(label("settings.webhooks.errors.unreachable")).first.wait_for()
+        await window.open("/settings?part=webhooks")
 
         # A source that does not answer says so; it is paused and deleted.
         await page.get_by_role("tab", name=label("settings.sections.sources")).click()

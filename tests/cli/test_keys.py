@@ -24,6 +24,9 @@ async def test_key_is_created_listed_and_revoked(commands):
         assert (row["scopes"], row["expires_at"] is not None) == (["documents:read", "runs:write"], True)
         listed = await fieldmark.run("key", "list")
         assert key[:11] in listed.out and "robot" in listed.out and key not in listed.out
+        # By the database's clock.
+        fieldmark.sql("update public.api_keys set expires_at = now() returning id")
+        assert "expired" in (await fieldmark.run("key", "list")).out
         assert (await fieldmark.run("key", "revoke", str(row["id"]))).code == 0
         assert "revoked" in (await fieldmark.run("key", "list")).out
         unknown = await fieldmark.run("key", "revoke", str(uuid4()))

@@ -180,7 +180,7 @@ def test_service_output_is_escaped_in_the_terminal():
     hostile = "\x1b[2J\x9b1A[bold]\u202e99"
     problem = {"code": hostile, "detail": hostile}
     listed = {"items": [{"id": hostile, "prefix": "", "scopes": [], "name": hostile}], "next": None}
-    listed["items"][0] |= dict.fromkeys(("revoked_at", "expires_at", "last_used_at"))
+    listed["items"][0] |= dict.fromkeys(("revoked_at", "is_expired", "last_used_at"))
     for status, body in ((404, problem), (200, listed)):
         with serve_response(status, {}, json.dumps(body).encode()) as (server, _):
             for options in ((), ("--json",)):

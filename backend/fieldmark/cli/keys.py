@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -68,7 +68,7 @@ def revoke_key(
 def _state(row: Mapping[str, Any]) -> str:
     if row["revoked_at"] is not None:
         return "revoked"
-    if row["expires_at"] is not None and datetime.fromisoformat(row["expires_at"]) <= datetime.now(UTC):
+    if row["is_expired"]:
         return "expired"
     if row["last_used_at"] is None:
         return "unused"

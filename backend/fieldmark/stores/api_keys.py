@@ -26,6 +26,7 @@ class ApiKey:
     created_by: Annotated[UUID, Field(description="The person who created it. The key stops working if they leave.")]
     created_at: datetime
     expires_at: datetime | None
+    is_expired: Annotated[bool, Field(description="By the database's clock.")]
     last_used_at: Annotated[datetime | None, Field(description="Accurate to the minute.")]
     revoked_at: datetime | None
 
@@ -62,7 +63,8 @@ class KeySecret:
 
 
 _COLUMNS: Final[LiteralString] = (
-    "id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at"
+    "id, name, prefix, scopes, created_by, created_at, expires_at, coalesce(expires_at <= now(), false) as is_expired, "
+    "last_used_at, revoked_at"
 )
 
 

@@ -99,6 +99,7 @@ class Invitation:
     created_by: UUID | None
     created_at: datetime
     expires_at: datetime
+    is_expired: Annotated[bool, Field(description="By the database's clock.")]
     accepted_at: datetime | None
     accepted_by: UUID | None
     revoked_at: datetime | None
@@ -166,7 +167,8 @@ _MEMBER: Final[LiteralString] = """
     m.user_id, m.role, private.address_of(m.org_id, m.user_id) as email, m.created_at
     from public.memberships as m"""
 _INVITATION: Final[LiteralString] = (
-    "id, email, role, created_by, created_at, expires_at, accepted_at, accepted_by, revoked_at"
+    "id, email, role, created_by, created_at, expires_at, expires_at <= now() as is_expired, accepted_at, accepted_by, "
+    "revoked_at"
 )
 
 

@@ -64,7 +64,7 @@ export function AskPage() {
         className={cn(
           'w-56 shrink-0 max-lg:w-full',
           isListShown ? 'flex' : 'flex max-lg:hidden',
-          place !== null && 'max-xl:hidden',
+          place !== null && 'max-[96rem]:hidden',
           threads.data?.items.length === 0 && isEmpty && 'lg:hidden',
         )}
       />

@@ -36,6 +36,24 @@ export function AnswerView({ answer, onShow }: Props) {
   };
   const { effort } = answer;
   const uncounted = toReview(answer);
+  const coverage = (
+    <div className="grid gap-1 empty:hidden">
+      {coverageTexts(answer).map((text) => (
+        <p key={text} className="text-xs text-muted-foreground">
+          {text}
+        </p>
+      ))}
+      {uncounted > 0 && (
+        <p className="flex flex-wrap items-center gap-x-2 text-need">
+          <CircleHelp size={15} className="shrink-0" aria-hidden="true" />
+          {t('answer.toReview', { count: uncounted })}
+          <Link to="/documents" search={{ status: 'needs_review' }} className="text-need">
+            {t('answer.lookAtThem')}
+          </Link>
+        </p>
+      )}
+    </div>
+  );
   const figures =
     answer.figures.length === 0 ? null : (
       <FigureTables
@@ -46,6 +64,7 @@ export function AnswerView({ answer, onShow }: Props) {
   return (
     <div className="grid grid-cols-[minmax(0,1fr)] gap-3">
       {answer.fallback != null && <Notice kind="unsure">{fallbackText(answer)}</Notice>}
+      {figures !== null && coverage}
       {answer.fallback?.by_model === false ? (
         <>
           {answer.fallback.computed?.map((computation) => (
@@ -65,29 +84,16 @@ export function AnswerView({ answer, onShow }: Props) {
           </div>
         </>
       )}
-      {uncounted > 0 && (
-        <p className="flex flex-wrap items-center gap-x-2 text-need">
-          <CircleHelp size={15} className="shrink-0" aria-hidden="true" />
-          {t('answer.toReview', { count: uncounted })}
-          <Link to="/documents" search={{ status: 'needs_review' }} className="text-need">
-            {t('answer.lookAtThem')}
-          </Link>
-        </p>
-      )}
       {answer.kind === 'reply' && <p className="text-muted-foreground">{t('answer.reply')}</p>}
       {answer.fallback?.by_model === false && figures}
       {sources.length > 0 && <Sources sources={sources} onShow={(source) => onShow?.(locationOf(source))} />}
-      <div className="grid gap-0.5 text-xs text-muted-foreground">
-        {coverageTexts(answer).map((text) => (
-          <p key={text}>{text}</p>
-        ))}
-        {effort != null && (
-          <p>
-            {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} ·{' '}
-            {formatDuration(effort.seconds * 1000)}
-          </p>
-        )}
-      </div>
+      {figures === null && coverage}
+      {effort != null && (
+        <p className="text-xs text-muted-foreground">
+          {t('chat.searches', { count: effort.searches })} · {t('chat.documentsRead', { count: effort.reads })} ·{' '}
+          {formatDuration(effort.seconds * 1000)}
+        </p>
+      )}
     </div>
   );
 }

@@ -22,23 +22,24 @@ export function Conversation({ threadId, onShow, areTitles = false }: Props) {
   const thread = useInfiniteQuery(threadQuery(threadId));
   const queries = useQueryClient();
   const scroller = useRef<HTMLDivElement>(null);
-  const end = useRef<HTMLDivElement>(null);
+  const newest = useRef<HTMLDivElement>(null);
   const turns = (thread.data?.pages ?? []).flatMap((page) => page.turns).reverse();
   const last = turns.at(-1)?.run_id;
   useLayoutEffect(() => {
-    end.current?.scrollIntoView({ block: 'end' }); // some browsers return a promise: don't return it from the effect
-  }, [last]);
-  // Keep the end visible while the answer grows, unless the person has scrolled up.
+    // Some browsers return a promise: don't return it from the effect.
+    newest.current?.scrollIntoView({ block: areTitles ? 'start' : 'end' });
+  }, [last, areTitles]);
+  // In a chat keep the end visible while the answer grows, unless the person has scrolled up.
   useEffect(() => {
     const element = scroller.current;
-    if (element === null) return undefined;
+    if (element === null || areTitles) return undefined;
     const observer = new ResizeObserver(() => {
       if (element.scrollHeight - element.scrollTop - element.clientHeight < 160)
         element.scrollTop = element.scrollHeight;
     });
     for (const child of element.children) observer.observe(child);
     return () => observer.disconnect();
-  }, [last]);
+  }, [last, areTitles]);
   if (thread.isError) return <ErrorNotice error={thread.error} onRetry={() => void thread.refetch()} />;
   return (
     <div
@@ -54,15 +55,15 @@ export function Conversation({ threadId, onShow, areTitles = false }: Props) {
         </Button>
       )}
       {turns.map((turn) => (
-        <TurnView
-          key={turn.run_id}
-          turn={turn}
-          isTitle={areTitles}
-          onShow={onShow}
-          onEnded={() => void refresh(queries, ['thread', threadId])}
-        />
+        <div key={turn.run_id} ref={turn.run_id === last ? newest : undefined} className="scroll-mt-4">
+          <TurnView
+            turn={turn}
+            isTitle={areTitles}
+            onShow={onShow}
+            onEnded={() => void refresh(queries, ['thread', threadId])}
+          />
+        </div>
       ))}
-      <div ref={end} />
     </div>
   );
 }

@@ -12,7 +12,7 @@ import { displayValue } from '../fields/fieldValue';
 import { pathLabel } from '../fields/labels';
 import { formatMonth, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
-import { columnSums, type Figure, type FigureGroup, figureColumns, rowConditions } from './figures';
+import { columnSum, type FigureColumn, type FigureGroup, figureColumns, figureIn, rowConditions } from './figures';
 import { copyText } from '../shared/copyText';
 
 interface Props {
@@ -23,7 +23,20 @@ interface Props {
 
 export function FigureTables({ figures, documents }: Props) {
   const table = useQuery({ ...tableOfQuery(documents), enabled: documents.length > 0 }).data ?? null;
-  return figures.map((one, index) => <OneTable key={index} figures={one} tableId={one.where.stack_id ?? table} />);
+  const grouped = figures.filter(isGrouped);
+  return figures.map((one, index) => (
+    <OneTable
+      key={index}
+      figures={one}
+      tableId={one.where.stack_id ?? table}
+      hasTotals={!isGrouped(one) || (one === grouped[0] && grouped.length === figures.length)}
+      hasActions={isGrouped(one) || grouped.length === 0}
+    />
+  ));
+}
+
+function isGrouped({ groups }: FigureTable): boolean {
+  return groups.some(({ key }) => key !== null);
 }
 
 /** The table that most of these documents are in. */
@@ -41,30 +54,40 @@ const tableOfQuery = (documents: readonly string[]) =>
     staleTime: 60_000,
   });
 
-function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string | null }) {
+interface OneProps {
+  figures: FigureTable;
+  tableId: string | null;
+  /** The figures of all groups are above the table. */
+  hasTotals: boolean;
+  hasActions: boolean;
+}
+
+function OneTable({ figures, tableId, hasTotals, hasActions }: OneProps) {
   const columns = figureColumns(figures);
   const { groups, group_by: by } = figures;
   const rows = rowConditions(figures);
-  const isTable = groups.length > 1 || columns.length > 1;
-  const [first] = columns;
-  const total = first === undefined ? [] : columnSums(figures, first);
+  const isTable = isGrouped(figures);
+  // The columns of one aggregate differ in their currency only.
+  const isOne = columns.every(
+    ({ op, path, isOneOfSeveral }) => isOneOfSeveral && path === columns[0]!.path && op === columns[0]!.op,
+  );
+  const sums = columns.map((one) => columnSum(figures, one));
+  const totals = isTable ? sums : columns.map((one) => figureIn(groups[0]!, one));
   // A share is that of one sum: with several currencies there is none.
-  const whole = total.length === 1 ? Number(total[0]!.value) : 0;
+  const whole = columns[0]?.isOneOfSeveral === false ? Number(sums[0] ?? 0) : 0;
+  const hasSums = sums.some((one) => one !== undefined);
+  const documents = groups.reduce((sum, one) => sum + one.documents, 0);
   return (
-    <div className="grid gap-2.5">
-      {!isTable && (
-        <dl className="flex flex-wrap gap-x-10 gap-y-2">
-          {groups
-            .flatMap((group) => group.results)
-            .map((one, index) => (
-              <div key={index}>
-                <dt className="text-xs text-muted-foreground">{columnName(one)}</dt>
-                <dd className="text-2xl font-semibold">
-                  {figureText(one)}{' '}
-                  <span className="text-lg font-normal text-muted-foreground">{visibleText(one.currency ?? '')}</span>
-                </dd>
-              </div>
-            ))}
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-3">
+      {hasTotals && (!isTable || hasSums) && (
+        <dl className="flex flex-wrap gap-x-8 gap-y-2">
+          <Total name={t('areas.documents')} value={formatNumber(documents)} />
+          {columns.map(
+            (column, index) =>
+              totals[index] !== undefined && (
+                <Total key={index} name={columnName(column)} value={figureText(column, totals[index])} />
+              ),
+          )}
         </dl>
       )}
       {isTable && (
@@ -72,11 +95,11 @@ function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string 
           <Table label={t('answer.figures')}>
             <thead className="bg-sidebar">
               <tr>
-                <Th className="pl-3">{keyName(by)}</Th>
-                <Th className="text-right">{t('areas.documents')}</Th>
+                <Th className="sticky left-0 bg-sidebar pl-3">{keyName(by)}</Th>
+                <Th className="text-right max-sm:hidden">{t('areas.documents')}</Th>
                 {columns.map((one, index) => (
                   <Th key={index} className="pr-3 text-right" colSpan={index === 0 && whole > 0 ? 2 : 1}>
-                    {columnName(one)}
+                    {isOne ? moneyName(one) : columnName(one)}
                   </Th>
                 ))}
               </tr>
@@ -84,30 +107,30 @@ function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string 
             <tbody>
               {groups.map((group, at) => (
                 <Tr key={at}>
-                  <Td className="max-w-60 truncate pl-3 font-medium">
+                  <Td className="sticky left-0 max-w-60 truncate bg-card pl-3 font-medium max-sm:max-w-40">
                     <GroupLink tableId={tableId} figures={figures} group={group} />
                   </Td>
-                  <Td className="text-right text-muted-foreground">{formatNumber(group.documents)}</Td>
+                  <Td className="text-right text-muted-foreground max-sm:hidden">{formatNumber(group.documents)}</Td>
                   {columns.map((column, index) => {
-                    const found = group.results.filter(({ op, path }) => op === column.op && path === column.path);
+                    const value = figureIn(group, column);
                     return (
                       <FigureCells
                         key={index}
-                        found={found}
-                        share={index === 0 && whole > 0 ? Number(found[0]?.value ?? 0) / whole : undefined}
+                        text={value === undefined ? '' : figureText(column, value)}
+                        share={index === 0 && whole > 0 ? Number(value ?? 0) / whole : undefined}
                       />
                     );
                   })}
                 </Tr>
               ))}
-              {total.length > 0 && (
+              {hasSums && (
                 <Tr className="bg-sidebar font-semibold">
-                  <Td className="pl-3">{t('answer.sum')}</Td>
-                  <Td className="text-right">{formatNumber(groups.reduce((sum, one) => sum + one.documents, 0))}</Td>
+                  <Td className="sticky left-0 bg-sidebar pl-3">{t('answer.sum')}</Td>
+                  <Td className="text-right max-sm:hidden">{formatNumber(documents)}</Td>
                   {columns.map((column, index) => (
                     <FigureCells
                       key={index}
-                      found={columnSums(figures, column)}
+                      text={sums[index] === undefined ? '' : figureText(column, sums[index])}
                       share={index === 0 && whole > 0 ? null : undefined}
                     />
                   ))}
@@ -122,8 +145,8 @@ function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string 
           {t('tables.largestGroups', { count: groups.length, total: figures.groups_total })}
         </p>
       )}
-      <div className="flex flex-wrap gap-1">
-        {tableId !== null && rows !== undefined && (
+      <div className="flex flex-wrap gap-1 empty:hidden">
+        {hasActions && tableId !== null && rows !== undefined && (
           <Link
             to="/tables/$tableId"
             params={{ tableId }}
@@ -146,27 +169,29 @@ function OneTable({ figures, tableId }: { figures: FigureTable; tableId: string 
   );
 }
 
-/** A figure in each currency. `share`: the bar before it; null: room for one; undefined: no bars in this column. */
-function FigureCells({ found, share }: { found: readonly Figure[]; share: number | null | undefined }) {
+function Total({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt className="text-xs text-muted-foreground">{name}</dt>
+      <dd className="text-3xl font-semibold">{value}</dd>
+    </div>
+  );
+}
+
+/** A figure. `share`: the bar before it; null: room for one; undefined: no bars in this column. */
+function FigureCells({ text, share }: { text: string; share: number | null | undefined }) {
   return (
     <>
       {share !== undefined && (
         <Td className="w-20 min-w-12 max-sm:hidden">{share !== null && <ShareBar share={share} />}</Td>
       )}
-      <Td className="py-1.5 pr-3 text-right whitespace-nowrap">
-        {found.map((one, index) => (
-          <span key={index} className="block">
-            {figureText(one)}{' '}
-            <span className="font-normal text-muted-foreground">{visibleText(one.currency ?? '')}</span>
-          </span>
-        ))}
-      </Td>
+      <Td className="pr-3 text-right whitespace-nowrap tabular-nums">{text}</Td>
     </>
   );
 }
 
 function GroupLink({ tableId, figures, group }: { tableId: string | null; figures: FigureTable; group: FigureGroup }) {
-  const text = figures.group_by === null ? t('answer.all') : keyText(figures, group);
+  const text = keyText(figures, group);
   const filter = rowConditions(figures, group);
   if (tableId === null || filter === undefined) return text;
   return (
@@ -191,30 +216,32 @@ function keyText({ group_by: by }: FigureTable, { key }: FigureGroup): string {
   return by?.kind === 'month' ? formatMonth(`${key}-01`) : displayValue(key);
 }
 
-function columnName({ op, path }: Pick<Figure, 'op' | 'path'>): string {
-  return path === null ? t('areas.documents') : t(`answer.ops.${op}`, { field: pathLabel(path) });
+function columnName(column: FigureColumn): string {
+  const { op, path } = column;
+  const name = path === null ? t('areas.documents') : t(`answer.ops.${op}`, { field: pathLabel(path) });
+  const money = moneyName(column);
+  return money === '' ? name : `${name}, ${money}`;
 }
 
-function figureText({ op, value, currency }: Figure): string {
+function moneyName({ currency, isOneOfSeveral }: FigureColumn): string {
+  if (currency !== null) return visibleText(currency);
+  return isOneOfSeveral ? t('tables.noCurrency') : '';
+}
+
+function figureText({ op, currency, isOneOfSeveral }: FigureColumn, value: string): string {
   if (!/^-?\d/.test(value) || /^\d{4}-/.test(value)) return displayValue(value);
-  const decimals = currency === null || op === 'count' ? {} : { minimumFractionDigits: 2 };
-  return formatNumber(Number(value), { maximumFractionDigits: 4, ...decimals });
+  const isMoney = (currency !== null || isOneOfSeveral) && op !== 'count';
+  return formatNumber(Number(value), { maximumFractionDigits: 4, ...(isMoney && { minimumFractionDigits: 2 }) });
 }
 
-/** Return the figures as text that spreadsheets read, one line a group and currency. */
+/** Return the figures as text that spreadsheets read. */
 function asText(figures: FigureTable): string {
   const columns = figureColumns(figures);
-  const head = [keyName(figures.group_by), t('areas.documents'), ...columns.map(columnName), t('answer.currency')];
-  const lines = figures.groups.flatMap((group) =>
-    [...new Set(group.results.map((one) => one.currency))].map((currency) => [
-      keyText(figures, group),
-      group.documents,
-      ...columns.map(
-        ({ op, path }) =>
-          group.results.find((one) => one.op === op && one.path === path && one.currency === currency)?.value ?? '',
-      ),
-      currency ?? '',
-    ]),
-  );
+  const lines = figures.groups.map((group) => [
+    keyText(figures, group),
+    group.documents,
+    ...columns.map((one) => figureIn(group, one) ?? ''),
+  ]);
+  const head = [keyName(figures.group_by), t('areas.documents'), ...columns.map(columnName)];
   return [head, ...lines].map((line) => line.join('\t')).join('\n');
 }

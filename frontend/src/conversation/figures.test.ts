@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { FigureTable } from '../api/types';
-import { columnSums, figureColumns, rowConditions } from './figures';
+import { columnSum, figureColumns, rowConditions } from './figures';
 
 const sum = (value: string, currency: string | null = 'EUR') => ({
   op: 'sum' as const,
@@ -21,14 +21,14 @@ const table: FigureTable = {
 };
 
 test('the groups of an answer are added by currency, unless they do not add up', () => {
-  const [column] = figureColumns(table);
-  const values = columnSums(table, column!).map(({ currency, value }) => [currency, value]);
-  expect(values).toEqual([
-    ['EUR', '0.3'],
-    ['USD', '5'],
-  ]);
-  expect(columnSums({ ...table, groups_total: 3 }, column!)).toEqual([]);
-  expect(columnSums({ ...table, in_several_groups: 1 }, column!)).toEqual([]);
+  const unknown = { ...table.groups[1]!, results: [sum('7', null), sum('0.2')] };
+  const columns = figureColumns({ ...table, groups: [unknown, table.groups[0]!] });
+  expect(columns.map(({ currency }) => currency)).toEqual(['EUR', 'USD', null]);
+  const counted = { ...table.groups[0]!, results: [{ ...sum('2', null), op: 'count' as const }] };
+  expect(figureColumns({ ...table, groups: [counted] })).toEqual([]); // the number of its documents
+  expect(columns.map((one) => columnSum(table, one))).toEqual(['0.3', '5', '0']);
+  expect(columnSum({ ...table, groups_total: 3 }, columns[0]!)).toBeUndefined();
+  expect(columnSum({ ...table, in_several_groups: 1 }, columns[0]!)).toBeUndefined();
 });
 
 test('the rows of a group are those of its key, its month or its year', () => {

@@ -8,22 +8,37 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 export type FigureGroup = FigureTable['groups'][number];
 export type Figure = FigureGroup['results'][number];
 
-/** The figures in the columns of a table: each aggregate once. */
-export function figureColumns({ groups }: FigureTable): Pick<Figure, 'op' | 'path'>[] {
-  const seen = new Map<string, Pick<Figure, 'op' | 'path'>>();
-  for (const { op, path } of groups.flatMap((group) => group.results)) seen.set(`${op} ${path}`, { op, path });
-  return [...seen.values()];
+export interface FigureColumn extends Pick<Figure, 'op' | 'path' | 'currency'> {
+  /** The aggregate has several columns: one for each currency, the one without a currency last. */
+  isOneOfSeveral: boolean;
 }
 
-/** Return the sum of a column over all groups, one for each currency. Nothing where the groups do not add up. */
-export function columnSums(table: FigureTable, { op, path }: Pick<Figure, 'op' | 'path'>): Figure[] {
+/** Return the columns of a table beside the number of documents: each aggregate once in each currency. A count that is
+ * that number in each group is left out. */
+export function figureColumns({ groups }: FigureTable): FigureColumn[] {
+  const results = groups.flatMap((group) => group.results.map((one) => ({ ...one, documents: group.documents })));
+  const differ = results.filter((one) => one.op === 'count' && Number(one.value) !== one.documents);
+  const all = results.filter((one) => one.op !== 'count' || differ.some((other) => other.path === one.path));
+  const aggregates = new Map(all.map((one) => [`${one.op} ${one.path}`, one]));
+  return [...aggregates.values()].flatMap(({ op, path }) => {
+    const currencies = [...new Set(all.filter((one) => one.op === op && one.path === path).map((one) => one.currency))];
+    return currencies
+      .toSorted((a, b) => Number(a === null) - Number(b === null))
+      .map((currency) => ({ op, path, currency, isOneOfSeveral: currencies.length > 1 }));
+  });
+}
+
+/** Return the value of a group in a column. */
+export function figureIn({ results }: FigureGroup, { op, path, currency }: FigureColumn): string | undefined {
+  return results.find((one) => one.op === op && one.path === path && one.currency === currency)?.value;
+}
+
+/** Return the sum of a column over all groups. undefined: the groups do not add up. */
+export function columnSum(table: FigureTable, column: FigureColumn): string | undefined {
   const isWhole = table.groups_total <= table.groups.length && table.in_several_groups === 0;
-  if ((op !== 'sum' && op !== 'count') || !isWhole || table.groups.length < 2) return [];
-  const sums = new Map<string | null, number>();
-  for (const one of table.groups.flatMap((group) => group.results))
-    if (one.op === op && one.path === path)
-      sums.set(one.currency, (sums.get(one.currency) ?? 0) + Math.round(Number(one.value) * 10_000));
-  return [...sums].map(([currency, sum]) => ({ op, path, currency, value: String(sum / 10_000) }));
+  if ((column.op !== 'sum' && column.op !== 'count') || !isWhole || table.groups.length < 2) return undefined;
+  const values = table.groups.map((group) => Math.round(Number(figureIn(group, column) ?? 0) * 10_000));
+  return String(values.reduce((sum, one) => sum + one, 0) / 10_000);
 }
 
 /** Return the conditions of the rows behind a table's figures; with `group`, of one group. undefined: a table cannot

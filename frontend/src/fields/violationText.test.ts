@@ -15,6 +15,10 @@ test.each([
   [violation('type', { expected: ['number', 'null'] }, 'total'), 'Total must be a number or empty.'],
   [violation('enum', { expected: ['EUR', 'USD'] }, 'currency'), 'Currency must be one of: EUR, USD.'],
   [violation('maximum', { expected: 1000.5 }, 'items[1].price'), 'Items › 2 › Price can be at most 1,000.5.'],
+  [
+    violation('pattern', { expected: '^PO-[0-9]{4}$' }, 'number'),
+    'Number is not written in the expected form (“PO-”, 4 digits).',
+  ],
   [violation('minProperties', { expected: 1 }, 'total'), 'As the service says it.'],
   [violation('minProperties'), 'As the service says it.'],
   [

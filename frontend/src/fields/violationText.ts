@@ -7,6 +7,7 @@ import { locale, t } from '../shared/i18n';
 import type { SchemaField } from './schemaFields';
 import { displayValue } from './fieldValue';
 import { pathLabel } from './labels';
+import { patternText } from './patternText';
 
 type Params = Record<string, unknown>;
 
@@ -80,9 +81,11 @@ function expectedText(code: string, expected: unknown): string {
   const shown = (Array.isArray(expected) ? expected : [expected]).map((one: unknown) =>
     code === 'type' && isType(one)
       ? t(`types.${one}`)
-      : typeof one === 'number'
-        ? formatNumber(one, { maximumFractionDigits: 15 })
-        : displayValue(one),
+      : code === 'pattern' && typeof one === 'string'
+        ? patternText(one)
+        : typeof one === 'number'
+          ? formatNumber(one, { maximumFractionDigits: 15 })
+          : displayValue(one),
   );
   return code === 'type' ? new Intl.ListFormat(locale(), { type: 'disjunction' }).format(shown) : shown.join(', ');
 }

@@ -1,7 +1,6 @@
 /** A call that waits for approval, with the page of its document. */
 
 import { useQuery } from '@tanstack/react-query';
-import { Lock } from 'lucide-react';
 import { useMemo, useState } from 'react';
 import type { Box, Run } from '../api/types';
 import { ApprovalCard } from '../approvals/ApprovalCard';
@@ -39,7 +38,7 @@ export function ApprovalPanel({ item, onDecided }: Props) {
   ) : (
     <PageAndPanel documentId={item.document_id} isWide>
       <div className="min-h-0 flex-1 overflow-y-auto">
-        <Who item={item} refusal={run.data.decision_refusal} />
+        <Who item={item} />
         <ApprovalCard runId={run.data.id} call={call} onDecided={onDecided} />
       </div>
     </PageAndPanel>
@@ -65,37 +64,25 @@ function Values({ item, run, call, onDecided }: Props & { run: Run; call: Pendin
       place={{ page: placed?.evidence?.page ?? 1, box, at }}
       onChoose={choose}>
       <ValuesToApprove runId={run.id} call={call} onDecided={onDecided} chosen={chosen?.path} onChoose={choose}>
-        <Who item={item} refusal={run.decision_refusal} />
+        <Who item={item} />
       </ValuesToApprove>
     </PageAndPanel>
   );
 }
 
-interface WhoProps {
-  item: InboxItem;
-  refusal?: Run['decision_refusal'];
-}
-
-/** Who started the run, and whether this person may decide. */
-function Who({ item, refusal }: WhoProps) {
+/** Who started the run. */
+function Who({ item }: { item: InboxItem }) {
   const personName = usePersonName(true);
   const { created_by: by, changes } = item;
   const person = by === null ? '' : personName(by);
   return (
     <div className="flex min-h-15 items-center gap-3 border-b border-border px-4">
       {by !== null && <Avatar id={by} size={28} />}
-      <div className="min-w-0">
-        <p>
-          <span className="inline-block font-medium first-letter:uppercase">{person}</span>{' '}
-          {isFieldTool(item.tool) && changes !== null ? t('inbox.asksToWrite', { count: changes }) : t('inbox.asks')}{' '}
-          <span className="text-muted-foreground">{formatAge(item.created_at)}</span>
-        </p>
-        {refusal != null && (
-          <p className="flex items-center gap-1 text-xs text-muted-foreground">
-            <Lock size={12} aria-hidden="true" /> {t(`approvals.refusals.${refusal}`)}
-          </p>
-        )}
-      </div>
+      <p className="min-w-0">
+        <span className="inline-block font-medium first-letter:uppercase">{person}</span>{' '}
+        {isFieldTool(item.tool) && changes !== null ? t('inbox.asksToWrite', { count: changes }) : t('inbox.asks')}{' '}
+        <span className="text-muted-foreground">{formatAge(item.created_at)}</span>
+      </p>
     </div>
   );
 }

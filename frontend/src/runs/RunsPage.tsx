@@ -23,9 +23,11 @@ import { Button, buttonClass } from '../components/ui/Button';
 import { cn } from '../components/ui/cn';
 import { EmptyState } from '../components/ui/EmptyState';
 import { Loading, LoadingRows } from '../components/ui/Loading';
-import { ErrorNotice } from '../components/ui/Notice';
+import { ErrorNotice, Notice } from '../components/ui/Notice';
 import { StatusPill, type Tone } from '../components/ui/StatusPill';
 import { Tabs } from '../components/ui/Tabs';
+import { extractionQuery, problemsQuery } from '../fields/extractionQueries';
+import { violationText } from '../fields/violationText';
 import en from '../locales/en.json';
 import { usePersonName } from '../session/people';
 import { useCanWrite } from '../session/role';
@@ -35,6 +37,7 @@ import { t } from '../shared/i18n';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { useTableLinks } from '../records/tableLinks';
 import { agentName } from '../run/toolText';
+import { Deliveries } from '../run/Deliveries';
 import { RunSteps } from '../run/RunSteps';
 import { SecondReading } from '../run/SecondReading';
 import { FILTERS, type RunFilter, type RunsView } from './runsView';
@@ -46,6 +49,8 @@ const runsRoute = getRouteApi('/runs');
 const runRoute = getRouteApi('/runs/$runId');
 const PAGE = 50;
 const ENDED = ['completed', 'failed', 'cancelled'];
+/** A column that needs room. */
+const EXTRA = 'max-lg:hidden max-[96rem]:group-data-[beside=true]/list:hidden';
 const LOADING_ERRORS: readonly (string | undefined)[] = ['events_forgotten', 'not_followed'];
 
 const STATUSES: Record<RunStatus, { tone: Tone; icon: LucideIcon }> = {
@@ -99,6 +104,15 @@ const runQuery = (runId: string) =>
     refetchInterval: ({ state: { data } }) => (data !== undefined && ENDED.includes(data.run.status) ? false : 2000),
   });
 
+/** What was and is sent to the run's callback. */
+const deliveriesQuery = (runId: string) =>
+  queryOptions({
+    queryKey: ['runs', 'deliveries', runId],
+    queryFn: async ({ signal }) =>
+      (await api.get('/api/runs/{run_id}/deliveries', { path: { run_id: runId }, signal })).items,
+    refetchInterval: ({ state: { data } }) => (data?.some(({ status }) => status === 'pending') ? 3000 : 15_000),
+  });
+
 export function RunsPage() {
   return <Runs view={runsRoute.useSearch()} runId={null} />;
 }
@@ -115,7 +129,9 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
   const counts = useCounts(view);
   return (
     <div className="flex h-full min-h-0 bg-background">
-      <div className={cn('flex min-w-0 flex-1 flex-col', runId !== null && 'max-xl:hidden')}>
+      <div
+        data-beside={runId !== null}
+        className={cn('group/list flex min-w-0 flex-1 flex-col', runId !== null && 'max-xl:hidden')}>
         <div className="flex min-h-12 items-center gap-3 border-b border-border px-4 sm:px-6">
           <h1 className="text-lg font-semibold">{t('areas.runs')}</h1>
           {view.document !== undefined && (
@@ -149,7 +165,7 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
                   <th scope="col" className="max-sm:pl-4!">
                     {t('runs.columns.what')}
                   </th>
-                  <th scope="col" className="max-lg:hidden">
+                  <th scope="col" className={EXTRA}>
                     {t('runs.columns.who')}
                   </th>
                   <th scope="col" className="max-sm:hidden">
@@ -158,7 +174,7 @@ function Runs({ view, runId }: { view: RunsView; runId: string | null }) {
                   <th scope="col" className="text-right max-sm:hidden">
                     {t('runs.columns.duration')}
                   </th>
-                  <th scope="col" className="text-right max-lg:hidden">
+                  <th scope="col" className={cn('text-right', EXTRA)}>
                     {t('runs.columns.tokens')}
                   </th>
                   <th scope="col" className="pr-4! text-right sm:pr-6!">
@@ -226,21 +242,21 @@ function Row({ run, names, view, isOpen }: RowProps) {
           className="flex min-h-8 items-center gap-x-2 text-foreground no-underline after:absolute after:inset-0 max-sm:min-h-14 max-sm:flex-wrap max-sm:content-center">
           <span className="truncate font-medium max-sm:w-full">{subject?.name ?? taskName(run)}</span>
           {subject !== null && (
-            <span className="min-w-0 truncate text-muted-foreground sm:shrink-0 max-sm:text-xs">{taskName(run)}</span>
+            <span className="min-w-0 shrink-[99] truncate text-muted-foreground max-sm:text-xs">{taskName(run)}</span>
           )}
           <span className="flex shrink-0 gap-2 text-xs text-muted-foreground sm:hidden">
             {formatAge(run.created_at)} <State run={run} />
           </span>
         </Link>
       </td>
-      <td className="max-lg:hidden">
+      <td className={EXTRA}>
         <Avatar id={run.created_by} isAlone />
       </td>
       <td className="whitespace-nowrap text-muted-foreground max-sm:hidden" title={formatTime(run.created_at)}>
         {formatAge(run.created_at)}
       </td>
       <td className="text-right whitespace-nowrap text-muted-foreground max-sm:hidden">{durationOf(run)}</td>
-      <td className="text-right text-muted-foreground max-lg:hidden">{formatNumber(tokensOf(run))}</td>
+      <td className={cn('text-right text-muted-foreground', EXTRA)}>{formatNumber(tokensOf(run))}</td>
       <td className="pr-4! text-right sm:pr-6!">{costText(run)}</td>
     </tr>
   );
@@ -269,6 +285,11 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
     () => api.post('/api/runs/{run_id}/retry', { path: { run_id: runId } }),
     (made) => navigate({ to: '/runs/$runId', params: { runId: made.id }, search: view }),
   );
+  const sent = useQuery(deliveriesQuery(runId)).data ?? [];
+  const again = useChange(['runs'], (deliveryId: string) => {
+    const path = { run_id: runId, delivery_id: deliveryId };
+    return api.post('/api/runs/{run_id}/deliveries/{delivery_id}', { path });
+  });
   const isEnded = run !== undefined && ENDED.includes(run.status);
   // A run that ended before its first step has none; whether it has any may not be known.
   const isKnown =
@@ -344,6 +365,9 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
               })}
             </Fact>
             <Fact name={t('runs.columns.cost')}>{costText(run)}</Fact>
+            <Fact name={t('runs.id')}>
+              <code className="text-xs break-all select-all">{run.id}</code>
+            </Fact>
             {run.second_reading && (
               <Fact name={t('agents.second_reading')}>
                 <SecondReading of={run.second_reading} />
@@ -358,6 +382,13 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
             )}
           </dl>
         )}
+        {run?.status === 'completed' && run.extraction_id !== null && <Incomplete extractionId={run.extraction_id} />}
+        {sent.length > 0 && (
+          <>
+            <h3 className="mt-5 mb-2 text-sm font-semibold">{t('runs.callback')}</h3>
+            <Deliveries items={sent} isSending={again.isPending} onAgain={again.mutate} />
+          </>
+        )}
         {hasSteps && (
           <>
             <h3 className="mt-5 mb-2 text-sm font-semibold">{t('runs.steps')}</h3>
@@ -368,6 +399,26 @@ function RunDetails({ runId, view }: { runId: string; view: RunsView }) {
         )}
       </div>
     </aside>
+  );
+}
+
+/** What an extraction still lacks that is not completed. */
+function Incomplete({ extractionId }: { extractionId: string }) {
+  const { data: extraction } = useQuery(extractionQuery(extractionId));
+  const isOpen = extraction?.status === 'in_progress';
+  const problems = useQuery({ ...problemsQuery(extractionId, extraction?.version ?? 0), enabled: isOpen }).data;
+  if (!isOpen) return null;
+  return (
+    <div className="mt-3">
+      <Notice kind="unsure">
+        <p className="w-full font-medium">{t('inbox.incomplete')}</p>
+        {problems?.errors.map((one) => (
+          <p key={one.code + one.message} className="w-full">
+            {violationText(one)}
+          </p>
+        ))}
+      </Notice>
+    </div>
   );
 }
 

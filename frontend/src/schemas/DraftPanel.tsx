@@ -59,7 +59,11 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
   });
   return (
     <>
-      <div className="min-h-0 flex-1 overflow-y-auto p-4" role="region" aria-label={t('schemas.draft')} tabIndex={0}>
+      <div
+        className="min-h-0 flex-1 border-border bg-sidebar p-4 max-xl:flex-none max-xl:border-t xl:overflow-y-auto"
+        role="region"
+        aria-label={t('schemas.draft')}
+        tabIndex={0}>
         <TryOut schemaId={schemaId} draft={draft} />
         <h3 className="mt-5 mb-2 text-xs font-normal text-muted-foreground">
           {t('schemas.against', { number: number + 1, before: number })}
@@ -95,7 +99,7 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
             )}
             {effect.data.prompts.map((one) => (
               <li key={one.prompt_id}>
-                <span className="truncate font-medium">{visibleText(one.name)}</span>
+                <span className="truncate font-medium">{t('chat.prompt', { name: visibleText(one.name) })}</span>
                 <span className="text-right text-xs text-muted-foreground">
                   {one.schema_version === null
                     ? t('schemas.follows')
@@ -111,7 +115,7 @@ export function DraftPanel({ schemaId, revid, number, stored, draft, onPublished
           </div>
         )}
       </div>
-      <div className="flex flex-wrap items-center justify-between gap-2 border-t border-border px-4 py-3">
+      <div className="flex flex-wrap items-center justify-between gap-2 border-t border-border bg-sidebar px-4 py-3 max-xl:sticky max-xl:bottom-0 max-xl:z-[2]">
         {again > 0 ? (
           <Checkbox checked={isReadAgain} onChange={setReadAgain}>
             {effect.data?.estimated_cost_usd == null

@@ -76,10 +76,11 @@ function Schemas({ schemaId }: { schemaId: string | null }) {
     <Button kind="quiet" icon={Plus} label={t('schemas.create')} onClick={() => setCreating(true)} />
   );
   return (
-    <div className="flex h-full min-h-0 bg-background">
+    <div className="group/schemas flex h-full min-h-0 bg-background">
       <div
         className={cn(
           'flex min-h-0 flex-col border-r border-border max-lg:w-full lg:w-52 lg:shrink-0',
+          'xl:max-[96rem]:group-has-data-draft/schemas:hidden',
           schemaId !== null && 'max-lg:hidden',
         )}>
         <div className="flex h-12 shrink-0 items-center justify-between border-b border-border px-4">
@@ -191,7 +192,7 @@ function OneSchema({ schemaId, uses }: OneProps) {
     <div className="flex min-w-0 flex-1 max-xl:flex-col max-xl:overflow-y-auto">
       <div className="flex min-h-0 min-w-0 flex-1 flex-col max-xl:min-h-[30rem] max-xl:flex-none">
         <div className="flex min-h-12 flex-wrap items-center gap-2 border-b border-border px-4">
-          <Link to="/schemas" className="text-link lg:hidden">
+          <Link to="/schemas" className="text-link lg:hidden xl:max-[96rem]:group-has-data-draft/schemas:inline">
             {t('areas.schemas')}
           </Link>
           <h2 className="min-w-0 truncate text-lg font-semibold">{visibleText(schema.name)}</h2>
@@ -241,8 +242,9 @@ function OneSchema({ schemaId, uses }: OneProps) {
       </div>
       {draft !== null && tab === 'fields' && (
         <aside
+          data-draft
           aria-label={t('schemas.draft')}
-          className="flex min-h-0 shrink-0 flex-col border-border bg-sidebar max-xl:border-t xl:w-88 xl:border-l">
+          className="flex min-h-0 shrink-0 flex-col border-border bg-sidebar max-xl:contents xl:w-88 xl:border-l">
           <DraftPanel
             schemaId={schemaId}
             revid={schema.schema_revid}

@@ -1,7 +1,7 @@
 /** Who approves what agents write, and which of their actions need it. Owners can change it; changes apply at once. */
 
 import { useQueries } from '@tanstack/react-query';
-import { Ellipsis, ListChecks, ShieldCheck, ShieldOff } from 'lucide-react';
+import { ListChecks } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { api } from '../api/client';
 import type { Organisation, OrganisationChange } from '../api/types';
@@ -12,7 +12,6 @@ import { Card } from '../components/ui/Card';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Dialog } from '../components/ui/Dialog';
 import { Field } from '../components/ui/Field';
-import { Menu, MenuItem } from '../components/ui/Menu';
 import { Select } from '../components/ui/Select';
 import { Switch } from '../components/ui/Switch';
 import { Table, Td, Tr } from '../components/ui/Table';
@@ -132,30 +131,35 @@ function AgentRow({ agent, tools, approved, disabled, onAsk }: AgentProps) {
   const [isChoosing, setChoosing] = useState(false);
   const asked = tools.filter((one) => !approved.includes(one));
   const name = t(`agents.${agent}`);
-  const text =
-    asked.length === tools.length || asked.length === 0
-      ? t(asked.length === 0 ? 'settings.organisation.askNone' : 'settings.organisation.askAll')
-      : t('settings.organisation.askedOf', { asked: asked.length, count: tools.length });
+  const asks = asked.length === tools.length ? 'askAll' : asked.length === 0 ? 'askNone' : 'askedOf';
+  const choices = asks === 'askedOf' ? (['askAll', 'askNone', 'askedOf'] as const) : (['askAll', 'askNone'] as const);
   return (
     <Tr>
       <Td className="w-full py-1.5">
         <p className="font-medium">{name}</p>
         <p className="text-xs text-muted-foreground">{t(`settings.organisation.groups.${agent}`)}</p>
-        <p className="text-xs sm:hidden">{text}</p>
       </Td>
-      <Td className="whitespace-nowrap max-sm:hidden">{text}</Td>
+      <Td>
+        <Select<'askAll' | 'askNone' | 'askedOf'>
+          kind="quiet"
+          className="font-normal text-foreground max-sm:max-w-36"
+          label={`${t('settings.organisation.needsApproval')}: ${name}`}
+          value={asks}
+          disabled={disabled || tools.length === 0}
+          options={choices.map((value) => ({
+            value,
+            label: t(`settings.organisation.${value}`, { asked: asked.length, count: tools.length }),
+          }))}
+          onChange={(next) => next !== 'askedOf' && onAsk(tools, next === 'askAll')}
+        />
+      </Td>
       <Td className="text-right">
-        <Menu trigger={<Button kind="quiet" icon={Ellipsis} label={t('settings.actionsFor', { name })} />}>
-          <MenuItem icon={ShieldCheck} disabled={disabled} onChoose={() => onAsk(tools, true)}>
-            {t('settings.organisation.askAll')}
-          </MenuItem>
-          <MenuItem icon={ShieldOff} disabled={disabled} onChoose={() => onAsk(tools, false)}>
-            {t('settings.organisation.askNone')}
-          </MenuItem>
-          <MenuItem icon={ListChecks} onChoose={() => setChoosing(true)}>
-            {t('settings.organisation.chooseActions')}
-          </MenuItem>
-        </Menu>
+        <Button
+          kind="quiet"
+          icon={ListChecks}
+          label={`${t('settings.organisation.chooseActions')}: ${name}`}
+          onClick={() => setChoosing(true)}
+        />
         <Dialog
           title={`${t('settings.organisation.needsApproval')}: ${name}`}
           open={isChoosing}

@@ -22,6 +22,18 @@ import { Td, Th, Tr } from '../components/ui/Table';
 import { invitationsQuery } from './settingsQueries';
 import { useChange } from '../shared/useChange';
 
+/** The button that creates an invitation link. */
+export function Invite({ organisation }: { organisation: Organisation }) {
+  return (
+    <AddSecret
+      title={t('settings.invitations.invite')}
+      hint={t('settings.invitations.created')}
+      label={t('settings.invitations.link')}
+      form={(onMade, onClose) => <NewInvitation organisationId={organisation.id} onMade={onMade} onClose={onClose} />}
+    />
+  );
+}
+
 export function Invitations({ organisation }: { organisation: Organisation }) {
   const invitations = useQuery(invitationsQuery(organisation.id));
   const touches = ['organisation', organisation.id, 'invitations'] as const;
@@ -31,19 +43,10 @@ export function Invitations({ organisation }: { organisation: Organisation }) {
       path: { ...path, invitation_id: invitationId },
     }),
   );
+  if (invitations.data?.items.length === 0) return null;
   return (
     <SettingsList
       title={t('settings.sections.invitations')}
-      add={
-        <AddSecret
-          title={t('settings.invitations.invite')}
-          hint={t('settings.invitations.created')}
-          label={t('settings.invitations.link')}
-          form={(onMade, onClose) => (
-            <NewInvitation organisationId={organisation.id} onMade={onMade} onClose={onClose} />
-          )}
-        />
-      }
       label={t('settings.sections.invitations')}
       list={invitations}
       heads={
@@ -111,7 +114,7 @@ function NewInvitation({ organisationId, onMade, onClose }: NewProps) {
 }
 
 function isPending(one: Invitation): boolean {
-  return one.accepted_at === null && one.revoked_at === null && Date.parse(one.expires_at) > Date.now();
+  return one.accepted_at === null && one.revoked_at === null && !one.is_expired;
 }
 
 function statusText(one: Invitation): string {

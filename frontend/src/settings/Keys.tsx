@@ -53,6 +53,20 @@ type KeyPage = { items: Key[]; next?: string | null };
 type Purpose = keyof typeof PURPOSES;
 const EXPIRIES = ['30', '90', '365', 'never'] as const;
 
+const keysOf = (organisation: Organisation): QueryKey => ['organisation', organisation.id, 'keys'];
+
+/** The button that creates a key. */
+export function CreateKey({ organisation }: { organisation: Organisation }) {
+  return (
+    <AddSecret
+      title={t('settings.keys.create')}
+      hint={t('settings.keys.created')}
+      label={t('settings.keys.key')}
+      form={(onMade, onClose) => <NewKey touches={keysOf(organisation)} onMade={onMade} onClose={onClose} />}
+    />
+  );
+}
+
 export function Keys({ organisation }: { organisation: Organisation }) {
   // Keys that can no longer be used are last.
   const select = ({ items, ...page }: KeyPage) => ({
@@ -60,22 +74,13 @@ export function Keys({ organisation }: { organisation: Organisation }) {
     items: items.toSorted((a, b) => +isUsable(b) - +isUsable(a)),
   });
   const keys = useQuery({ ...keysQuery(organisation.id), select });
-  const touches = ['organisation', organisation.id, 'keys'] as const;
-  const revoke = useChange([touches], (keyId: string) => api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }));
+  const revoke = useChange([keysOf(organisation)], (keyId: string) =>
+    api.delete('/api/keys/{key_id}', { path: { key_id: keyId } }),
+  );
   return (
     <SettingsList
       label={t('settings.sections.keys')}
       hint={t('settings.keys.hint')}
-      add={
-        organisation.role !== 'viewer' && (
-          <AddSecret
-            title={t('settings.keys.create')}
-            hint={t('settings.keys.created')}
-            label={t('settings.keys.key')}
-            form={(onMade, onClose) => <NewKey touches={touches} onMade={onMade} onClose={onClose} />}
-          />
-        )
-      }
       list={keys}
       empty={<p className="text-muted-foreground">{t('settings.keys.none')}</p>}
       heads={
@@ -209,8 +214,8 @@ function scopeText(scope: Permission): string {
   return t(`settings.keys.scopes.${scope.replace(':', '__') as keyof typeof en.settings.keys.scopes}`);
 }
 
-function isUsable({ revoked_at: revoked, expires_at: expires }: Key): boolean {
-  return revoked === null && (expires === null || Date.parse(expires) > Date.now());
+function isUsable({ revoked_at: revoked, is_expired: isExpired }: Key): boolean {
+  return revoked === null && !isExpired;
 }
 
 /** `isAlone`: without the head of a column. */

@@ -13,8 +13,8 @@ import { ErrorNotice } from '../components/ui/Notice';
 import { Tabs } from '../components/ui/Tabs';
 import { useUpdateSearch } from '../shared/useUpdateSearch';
 import { ApprovalSettings } from './ApprovalSettings';
-import { Invitations } from './Invitations';
-import { Keys } from './Keys';
+import { Invitations, Invite } from './Invitations';
+import { CreateKey, Keys } from './Keys';
 import { Members } from './Members';
 import { OrganisationSettings } from './OrganisationSettings';
 import { PARTS, type Part, type SettingsView } from './settingsView';
@@ -62,7 +62,9 @@ export function SettingsPage() {
 
 export function MembersPage() {
   return (
-    <OrganisationPage title={t('areas.members')}>
+    <OrganisationPage
+      title={t('areas.members')}
+      action={({ organisation, isOwner }) => isOwner && <Invite organisation={organisation} />}>
       {({ organisation, isOwner }) => (
         <>
           <Card label={t('settings.sections.members')}>
@@ -77,7 +79,9 @@ export function MembersPage() {
 
 export function KeysPage() {
   return (
-    <OrganisationPage title={t('areas.keys')}>
+    <OrganisationPage
+      title={t('areas.keys')}
+      action={({ organisation }) => organisation.role !== 'viewer' && <CreateKey organisation={organisation} />}>
       {({ organisation }) => <Keys organisation={organisation} />}
     </OrganisationPage>
   );
@@ -85,11 +89,13 @@ export function KeysPage() {
 
 interface OrganisationPageProps {
   title: string;
+  /** The main action, in the head. */
+  action?: (props: PageProps) => ReactNode;
   tabs?: (props: PageProps) => ReactNode;
   children: (props: PageProps) => ReactNode;
 }
 
-function OrganisationPage({ title, tabs, children }: OrganisationPageProps) {
+function OrganisationPage({ title, action, tabs, children }: OrganisationPageProps) {
   const me = useQuery(meQuery);
   const organisation = useOrganisation();
   if (me.isError) return <ErrorNotice error={me.error} onRetry={() => void me.refetch()} />;
@@ -97,8 +103,9 @@ function OrganisationPage({ title, tabs, children }: OrganisationPageProps) {
   const props = { organisation, isOwner: organisation.role === 'owner' };
   return (
     <div className="min-h-full bg-background">
-      <div className="flex h-12 items-center border-b border-border px-6 max-sm:px-4">
+      <div className="flex h-12 items-center justify-between gap-3 border-b border-border px-6 max-sm:px-4">
         <h1 className="text-lg font-semibold">{title}</h1>
+        {action?.(props)}
       </div>
       {tabs?.(props)}
       <div className="mx-auto grid max-w-6xl gap-4 p-6 max-sm:p-3">{children(props)}</div>

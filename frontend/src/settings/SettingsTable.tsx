@@ -15,7 +15,7 @@ interface ListProps<Item> extends Props<Item> {
   /** What the list is for. */
   hint?: string;
   /** The button that adds to it. */
-  add: ReactNode;
+  add?: ReactNode;
 }
 
 /** A list that is a part of a page: what it is for, what adds to it, its rows. */

@@ -59,7 +59,7 @@ def _extract(turn: RuleTurn) -> str:
     if last.failed:
         return f"{last.tool} was refused: {last.answer[:300]}"
     if last.data.get("complete_extraction", "completed") != "completed":
-        return f"The extraction is not complete. {last.answer[-300:]}"
+        return f"The extraction is not complete. {last.answer.rpartition('Not completed: ')[2][:300]}"
     return "The extraction is complete."
 
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { t } from '../shared/i18n';
-import { patternText } from './ruleText';
+import { patternText } from './patternText';
 
 const digits = (count: number, number = String(count)) => t('schemas.characters.digits', { count, number }).trim();
 const letters = (count: number) => t('schemas.characters.letters', { count, number: String(count) });
