@@ -44,7 +44,7 @@ def command_environment(**environment: str) -> dict[str, str]:
 def run_command(folder: Path, *command: str, **environment: str) -> str:
     """Run a command and return its standard output."""
     variables = command_environment(**environment)
-    result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE * 2)
+    result = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=PATIENCE * 5)
     assert result.returncode == 0, f"{' '.join(command)}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}"
     return result.stdout
 
