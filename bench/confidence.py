@@ -8,8 +8,10 @@ FOLDER has `documents/X.pdf` (or another kind), `labels/X.json` (the right value
 and values located as the service does. A label that is itself disputed is left out of all figures, and counted:
 `--disputed` is a JSON object from document to path (`rows[].name` for all rows, `rows[]` for rows that the label lacks)
 to the reason, by default bench/disputed_labels.json. With `--second`, each system is also judged after a second reading
-by that one. With `--missing-rows`, only the hints of rows that are in no item are counted: of the labels, which are
-complete, and of the labels without one of their rows.
+by that one. `--fit` fits the factors of the doubts, CERTAINTIES in valuegrounding/evidence.py, and prints the ranking
+of each system with factors fitted without the document that is judged, and without the system. With `--missing-rows`,
+only the hints of rows that are in no item are counted: of the labels, which are complete, and of the labels without one
+of their rows.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ import re
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import prod
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -36,10 +39,22 @@ from fieldmark.evaluation.calibration import SAFE, Calibration, JudgedValue, cal
 from fieldmark.services import evidence
 from fieldmark.services.missing_rows import located_values
 from pagewords import Limits, Unreadable, read_file
-from valuegrounding import CERTAINTIES, DocumentIndex, after_agreement
+from valuegrounding import CERTAINTIES, DocumentIndex, Doubt, after_agreement
 from valuegrounding.found_values import row_of
 
 _INDEX = re.compile(r"\[\d+\]")
+_AT_MOST = 3  # values of a document that count for a doubt: its values are not independent
+_PRIOR, _PRIOR_VALUES = 0.9, 4  # the share of right values that is assumed, and as how many values it counts
+_LOWEST, _HIGHEST = 0.7, 0.94  # two doubts stay above 0.5, from which a value is unclear; one is never safe
+
+
+@dataclass(frozen=True)
+class DoubtedValue:
+    """A judged value of a system with its doubts."""
+
+    system: str
+    judged: JudgedValue
+    doubts: tuple[Doubt, ...]
 
 
 def read_json(file: Path) -> Any:
@@ -64,10 +79,11 @@ def after_second_reading(
 
 async def judged_values(
     folder: Path, systems: list[str], second: str | None
-) -> tuple[dict[str, list[JudgedValue]], list[float]]:
-    """Return the judged values of each system, also with a second reading, and the CPU milliseconds that locating the
-    values of a document took."""
+) -> tuple[dict[str, list[JudgedValue]], list[DoubtedValue], list[float]]:
+    """Return the judged values of each system, also with a second reading; those of the first with their doubts; and
+    the CPU milliseconds that locating the values of a document took."""
     judged: defaultdict[str, list[JudgedValue]] = defaultdict(list)
+    doubted: list[DoubtedValue] = []
     milliseconds: list[float] = []
     for file in sorted((folder / "documents").iterdir()):
         label, schema = (
@@ -87,12 +103,60 @@ async def judged_values(
                 start = time.process_time()
                 found = await evidence.find(uuid4(), index, (), fields, schema=schema, current_fields={}, claims={})
                 milliseconds.append((time.process_time() - start) * 1000)
-                judged[system] += judge(file.stem, label, fields, found.confidences)
-                other = (read_json(folder / "results" / str(second) / f"{file.stem}.json") or {}).get("data")
-                if other and system != second:
+                of_system = judge(file.stem, label, fields, found.confidences)
+                judged[system] += of_system
+                for one in of_system:
+                    proof: Any = found.evidence.get(one.path) or {}
+                    doubted.append(DoubtedValue(system, one, tuple(proof.get("doubts", ()))))
+                of_second: dict[str, Any] = read_json(folder / "results" / str(second) / f"{file.stem}.json") or {}
+                if (other := of_second.get("data")) and system != second:
                     confidences = after_second_reading(fields, other, found.confidences)
                     judged[f"{system} + {second}"] += judge(file.stem, label, fields, confidences)
-    return judged, milliseconds
+    return judged, doubted, milliseconds
+
+
+def fit(values: Sequence[DoubtedValue]) -> dict[str, float]:
+    """Return the factor of each doubt that may be fitted: the share of the values with it that are right."""
+    fitted: dict[str, float] = {}
+    for doubt in (one for one, factor in CERTAINTIES.items() if factor >= _LOWEST):
+        right: defaultdict[str, list[bool]] = defaultdict(list)
+        for one in values:
+            if doubt in one.doubts:
+                right[one.judged.document].append(one.judged.kind == "right")
+        counts = {document: min(_AT_MOST, len(some)) for document, some in right.items()}
+        if counts:
+            of_right = sum(counts[document] * mean(some) for document, some in right.items())
+            share = (of_right + _PRIOR * _PRIOR_VALUES) / (sum(counts.values()) + _PRIOR_VALUES)
+            fitted[doubt] = round(max(_LOWEST, min(_HIGHEST, share)), 2)
+    return fitted
+
+
+def describe_fit(values: Sequence[DoubtedValue]) -> str:
+    """Return the fitted factors, and each system's ranking with factors fitted to other documents and systems."""
+    systems = sorted({one.system for one in values})
+
+    def ranking(fold_of: Callable[[DoubtedValue], str]) -> str:
+        factors = {
+            fold: fit([one for one in values if fold_of(one) != fold]) for fold in {fold_of(one) for one in values}
+        }
+
+        def refitted(one: DoubtedValue) -> JudgedValue:
+            own = factors[fold_of(one)]
+            ratio = prod(own.get(doubt, CERTAINTIES[doubt]) / CERTAINTIES[doubt] for doubt in one.doubts)
+            return replace(one.judged, confidence=one.judged.confidence * ratio)
+
+        return ", ".join(
+            f"{system} {calibrate([refitted(one) for one in values if one.system == system]).ranking or 0:.3f}"
+            for system in systems
+        )
+
+    return "\n".join(
+        [
+            f"fitted: {', '.join(f'{doubt} {factor}' for doubt, factor in fit(values).items())}",
+            f"ranking, fitted without the document: {ranking(lambda one: one.judged.document)}",
+            f"ranking, fitted without the system: {ranking(lambda one: one.system)}",
+        ]
+    )
 
 
 def is_disputed(one: JudgedValue, disputed: Mapping[str, str]) -> bool:
@@ -141,6 +205,7 @@ def main() -> None:
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--wrong", action="store_true", help="also list the values shown that are not right")
+    parser.add_argument("--fit", action="store_true", help="also fit the factors of the doubts")
     parser.add_argument("--missing-rows", action="store_true", help="count the hints of missing rows instead")
     options = parser.parse_args()
     if options.missing_rows:
@@ -152,7 +217,7 @@ def main() -> None:
         else sorted(p.name for p in (options.folder / "results").iterdir())
     )
     disputed: dict[str, dict[str, str]] = read_json(options.disputed) or {}
-    judged, milliseconds = asyncio.run(judged_values(options.folder, systems, options.second))
+    judged, doubted, milliseconds = asyncio.run(judged_values(options.folder, systems, options.second))
     calibrations: dict[str, Calibration] = {}
     for system, values in judged.items():
         kept = [one for one in values if not is_disputed(one, disputed.get(one.document, {}))]
@@ -169,6 +234,10 @@ def main() -> None:
         for one in kept if options.wrong else ():
             if one.kind in ("wrong", "invented") and one.confidence >= options.safe:
                 print(f"      {one.document} {one.path} {one.kind}")
+    if options.fit:
+        print(
+            describe_fit([one for one in doubted if not is_disputed(one.judged, disputed.get(one.judged.document, {}))])
+        )
     if milliseconds:
         count = sum(map(len, judged.values())) / len(milliseconds)
         print(

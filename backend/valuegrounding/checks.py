@@ -68,7 +68,7 @@ _ITEM_COUNT = re.compile(
 )
 _AROUND_NUMBER = ".)(:#"
 _AROUND_AMOUNT = "€$£¥()-+*:;"
-_SEPARATORS_BEFORE, _SEPARATORS_AFTER = ":,;|)", ":,;|("
+_SEPARATORS: Final = (":", ",", ";", "|")
 
 
 def check(
@@ -90,7 +90,7 @@ def check(
     supports: defaultdict[str, list[Support]] = defaultdict(list)
     lists = _lists(leaves, values)
     of_lists = _CheckedLists(index, pages, values, lists)
-    doubted = {path for path, _ in of_lists.doubts}
+    not_rows = {path for path, doubt in of_lists.doubts if doubt != "incomplete_row"}
     of_values: list[tuple[str, Doubt]] = [
         *((paths.name(path), doubt) for path, doubt in of_lists.doubts),
         *_scales(pages, values),
@@ -100,12 +100,12 @@ def check(
         *_shifted_columns(index, pages, values),
         *_columns(values),
         *_spans(index, pages, values),
-        *_of_doubted_items(values, doubted),
+        *_of_doubted_items(values, {path for path, _ in of_lists.doubts}),
     ]
     for name, doubt in of_values:
         if doubt not in doubts[name]:
             doubts[name].append(doubt)
-    for name, support in (*of_lists.supports, *_sums(values, lists, doubted)):
+    for name, support in (*of_lists.supports, *_sums(values, lists, not_rows)):
         if support not in supports[name]:
             supports[name].append(support)
     result = dict(found)
@@ -197,7 +197,7 @@ def _item_counts(
 
 
 def _sums(
-    values: Sequence[FoundValue], lists: Mapping[Path, Sequence[Row]], doubted: Collection[Path]
+    values: Sequence[FoundValue], lists: Mapping[Path, Sequence[Row]], not_rows: Collection[Path]
 ) -> Iterator[tuple[str, Support]]:
     """Yield numbers of the document that are the sum of a list's column, and the list; and numbers of which one is the
     sum of the two others."""
@@ -207,7 +207,7 @@ def _sums(
         if not one.row and (number := number_of(one.value)) is not None and 0 < abs(number) * SCALE < LARGEST
     }
     for path, rows in lists.items():
-        sums = column_sums(rows, doubted)
+        sums = column_sums(rows, not_rows)
         for name, number in numbers.items():
             if number in sums:
                 yield name, "sum"
@@ -494,7 +494,7 @@ def _spans(index: WordIndex, pages: Mapping[int, _Page], values: Sequence[FoundV
         if is_text and (is_in_two or _has_label(words)):
             yield one.name, "two_cells"
         names = [fold_alphanumeric(step) for step in one.path if isinstance(step, str)]
-        if any(_goes_on(index, page, owners, word, names) for word in words) or (
+        if any(_goes_on(index, page, owners, at, names) for at in one.words) or (
             is_text and (_wraps(index, page, owners, one) or _begins_above(index, page, owners, one))
         ):
             yield one.name, "goes_on"
@@ -505,14 +505,18 @@ def _has_label(words: Sequence[Word]) -> bool:
     return any(word[0][-1:] == ":" and not on_same_line(words[0], word) for word in words[:-1])
 
 
-def _goes_on(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], word: Word, names: Sequence[str]) -> bool:
+def _goes_on(index: WordIndex, page: _Page, owners: Mapping[int, set[str]], own: int, names: Sequence[str]) -> bool:
     """Whether a word that is in no field, and not in the field's name, is directly beside a word of a value."""
+    word = index.words[own]
     for at in page.between(word[2], word[4]):
         other = index.words[at]
         if owners.get(at) or not on_same_line(word, other) or not are_adjacent(word, other, 0.8):
             continue
-        left, right = (other, word) if other[1] < word[1] else (word, other)
-        is_separate = left[0][-1:] in _SEPARATORS_BEFORE or right[0][:1] in _SEPARATORS_AFTER
+        is_separate = (
+            other[0].endswith((*_SEPARATORS, ")")) or word[0].startswith(_SEPARATORS)
+            if at < own
+            else other[0].startswith((*_SEPARATORS, "(")) or word[0].endswith(_SEPARATORS)
+        )
         text = index.alphanumeric[at]
         is_label = len(text) >= _LABEL and any(text[:_STEM] in name for name in names)
         if not is_separate and text and not is_label:

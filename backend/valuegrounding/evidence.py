@@ -29,6 +29,7 @@ Doubt: TypeAlias = Literal[
     "duplicate_row",
     "borrowed_label",
     "unlabelled_row",
+    "incomplete_row",
     "balance",
     "numbering",
     "item_count",
@@ -60,22 +61,23 @@ WEIGHTS: Final[Mapping[Match, float]] = {
     "symbol": 0.6,  # a symbol shared by several currencies: USD at `$`
 }
 
-# How certain a printed value is under each doubt of `checks`. Measured by bench/confidence.py.
+# How certain a printed value is under each doubt of `checks`. `bench/confidence.py --fit` fits those from 0.7.
 CERTAINTIES: Final[Mapping[Doubt, float]] = {
     "scale": 0.4,  # printed without a separator, where the other amounts have cents
     "qualifier": 0.9,  # a word, mark or digits beside it may change its sign, bound, unit or digits
-    "other_row": 0.85,  # on the line of another row
-    "other_column": 0.9,  # not in the column of the same field of other rows
-    "inside_row": 0.9,  # a value of the document, on the line of a list's row
-    "goes_on": 0.93,  # more text directly beside it or on the line below
-    "two_cells": 0.85,  # its words are in two cells
-    "long_text": 0.94,
-    "row": 0.9,  # its list item is doubted
+    "other_row": 0.94,  # on the line of another row
+    "other_column": 0.88,  # not in the column of the same field of other rows
+    "inside_row": 0.94,  # a value of the document, on the line of a list's row
+    "goes_on": 0.92,  # more text directly beside it or on the line below
+    "two_cells": 0.7,  # its words are in two cells
+    "long_text": 0.7,
+    "row": 0.7,  # its list item is doubted
     # Of a list item
     "subtotal": 0.4,  # the sum of the items above
     "duplicate_row": 0.4,  # printed once, and two items
     "borrowed_label": 0.4,  # its text is that of another item
     "unlabelled_row": 0.6,  # its text is not printed; then that text needs review
+    "incomplete_row": 0.6,  # lacks a value that all other items have
     "balance": 0.4,  # does not follow from the item above
     # Of a list
     "numbering": 0.4,  # a number between those of two items is printed
@@ -86,8 +88,11 @@ CERTAINTIES: Final[Mapping[Doubt, float]] = {
 }
 
 CERTAINTY_OF_WORD: Final = 0.998
-"""Factor for each further word of a text that no label supports, up to ten: where a long text begins and ends is most
+"""Factor for each word of a text or number that nothing supports, up to ten: where a long text begins and ends is most
 often wrong. It only orders values that are otherwise equally certain."""
+
+SUPPORTED: Final = 0.5
+"""The part of a match's doubt that is left once a label or a sum supports the value."""
 
 AGREEMENT: Final = 0.1
 """The part of a printed value's doubt that is left once a second reading agrees."""
@@ -152,8 +157,11 @@ class Finding:
         if self.state != "found":
             return 0.0
         location = self.location.confidence if self.location else 1.0
-        if self.location and not self.supports and self.location.match in ("exact", "normalised"):
-            location *= CERTAINTY_OF_WORD ** min(len(self.location.quote.split()) - 1, 10)
+        if self.location and self.supports:
+            weight = WEIGHTS[self.location.match]
+            location *= (1 - (1 - weight) * SUPPORTED) / weight
+        elif self.location and self.location.match in ("exact", "normalised"):
+            location *= CERTAINTY_OF_WORD ** min(len(self.location.quote.split()), 10)
         return round(location * prod(CERTAINTIES[doubt] for doubt in self.doubts), 4)
 
     @property

@@ -22,7 +22,7 @@ from valuegrounding.word_index import WordIndex
 
 _MIN_DIGITS: Final = 3
 _MIN_CELLS: Final = 2  # that distinguish rows
-_MIN_ROWS: Final = 4  # that show a numbering or a balance
+_MIN_ROWS: Final = 4  # that show a numbering, a balance, or what each row has
 _MAX_GAPS: Final = 3
 _MAX_STARTS: Final = 50  # of sums that are equal
 _MAX_WORDS_BESIDE: Final = 5
@@ -76,6 +76,8 @@ def doubted_rows(rows: Sequence[Row]) -> Iterator[tuple[Path, Doubt]]:
     labels = _labels(rows)
     are_labelled = 2 * labels.count("own") >= len(rows) > 1
     subtotals = _subtotals(rows, [are_labelled and label != "own" for label in labels])
+    filled = Counter(column for row in rows for column, value in row.cells.items() if not _is_empty(value))
+    usual = [column for column, count in filled.items() if count == len(rows) - 1]
     seen: set[frozenset[tuple[Path, tuple[int, ...]]]] = set()
     for row, label, is_subtotal in zip(rows, labels, subtotals, strict=True):
         printed = frozenset((one.path[len(row.path) :], tuple(one.words)) for one in row.found)
@@ -85,7 +87,13 @@ def doubted_rows(rows: Sequence[Row]) -> Iterator[tuple[Path, Doubt]]:
             yield row.path, "subtotal"
         elif are_labelled and label != "own" and row.found:
             yield row.path, "borrowed_label" if label == "borrowed" else "unlabelled_row"
+        elif len(rows) >= _MIN_ROWS and any(_is_empty(row.cells.get(column)) for column in usual):
+            yield row.path, "incomplete_row"
         seen.add(printed)
+
+
+def _is_empty(value: JsonValue | Measure) -> bool:
+    return value is None or value == ""
 
 
 def _labels(rows: Sequence[Row]) -> list[Literal["own", "borrowed", "none"]]:

@@ -38,13 +38,13 @@ async def test_second_run_proposes_changes_to_a_persons_values_and_writes_the_re
         assert after["extracted_fields"] == {"vendor": {"name": "Acme GmbH"}, "total": 11, "note": "paid"}
         (proposal,) = after["proposals"]
         assert (proposal["path"], proposal["old"], proposal["new"]) == ("total", 11, 10)
-        assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.98}
+        assert proposal["run_id"] == run["run_id"] and proposal["confidence_scores"] == {"total": 0.99}
         # The model was informed of the proposals, and no change event was sent.
         events = (await server.http.get(f"/api/runs/{run['run_id']}/events")).text
         assert 'a person set the values at [\\"total\\"]' in events and '"changed"' not in events
         body = {"decisions": [{"id": proposal["id"], "accepted": True}]}
         accepted = (await server.http.post(f"{path}/proposals", json=body)).json()
-        assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.98
+        assert accepted["extracted_fields"]["total"] == 10 and accepted["confidence_scores"]["total"] == 0.99
         assert accepted["proposals"] == [] and accepted["locks"].keys() == {"total", "note"}
         entry = (await server.http.get(f"{path}/history", params={"path": "total", "limit": 1})).json()["items"][0]
         assert (entry["actor"], entry["old"], entry["new"]) == ("user", 11, 10)

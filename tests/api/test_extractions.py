@@ -109,7 +109,7 @@ async def test_fields_are_set_and_removed(serve):
         assert states == {"vendor.address.city": "not_found", "items[1].price": "not_found", "total": "blank"}
         assert now["confidence_scores"] == {} and all(proof["claim"] is None for proof in now["evidence"].values())
         assert (await one.set("total", 10)).json()["evidence"]["total"]["quote"] == "10.00"
-        assert (await one.now())["confidence_scores"] == {"total": 0.98}
+        assert (await one.now())["confidence_scores"] == {"total": 0.99}
         refused = [
             await one.set("a..b", 1),
             await one.set("total.net", 1),

@@ -114,7 +114,7 @@ async def test_value_from_the_users_message_needs_no_confidence(case):
     not_in_message = await case.call(context, "update_field", path="buyer.city", value="Atlantis", confidence=1.0)
     assert "not_found" not in in_message.data and not_in_message.data["not_found"] == ["buyer.city"]
     row = case.extraction()
-    assert row["confidences"] == {"total": 0.98, "buyer.city": 0}
+    assert row["confidences"] == {"total": 0.99, "buyer.city": 0}
     assert row["evidence"]["vendor.name"]["state"] == "message"
 
 

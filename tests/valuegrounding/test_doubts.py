@@ -101,6 +101,8 @@ def test_value_of_the_document_on_the_line_of_a_row_is_doubted() -> None:
         ("Condition  Chronic kidney disease,\n           stage 3", "kidney disease,"),
         ("Buyer      University of\n           applied sciences", "University of"),
         ("Income     Interest and similar\n           earnings", "earnings"),
+        ("Seller     Acme (Holding) Ltd", "Acme (Holding)"),
+        ("Size     up to 200 (each) -and more", "up to 200 (each)"),
     ],
 )
 def test_text_that_goes_on_is_doubted(page: str, value: str) -> None:
@@ -231,7 +233,18 @@ def test_doubt_lowers_confidence_and_leaves_the_value_found() -> None:
 def test_longer_text_is_less_certain_and_still_above_the_threshold() -> None:
     text = "one two three four five six seven eight nine ten eleven twelve"
     found = [document_index(one).ground({"name": one})["name"].confidence for one in ("one", "one two", text)]
-    assert found == [1, 0.998, pytest.approx(0.998**10, abs=1e-4)] and found[-1] > 0.95
+    assert found == [0.998, 0.996, pytest.approx(0.998**10, abs=1e-4)] and found[-1] > 0.95
+
+
+def test_value_beside_its_label_is_more_certain() -> None:
+    for page, value, confidence in (
+        ("Total  9.50", 9.5, 0.99),
+        ("Total  1,250", 1250, 0.99),
+        ("Total        A-17", "A-17", 1),
+    ):
+        labelled, alone = (document_index(page).ground({name: value})[name] for name in ("total", "amount"))
+        assert (labelled.supports, labelled.confidence) == (("label",), confidence)
+        assert alone.supports == () and 0.95 < alone.confidence < confidence
 
 
 @pytest.mark.parametrize(

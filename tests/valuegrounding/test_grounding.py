@@ -50,10 +50,10 @@ def test_leaves_are_found_blank_or_not_found() -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "page", "quote", "confidence"),
     [
-        (1.5, "kg", "Weight 1,5 kg net", "1,5", 0.98),
-        (1.5, "kg", "Weight 1500 g net", "1500", 0.98),
-        (1.1, "kg", "Weight 1.100,0 g net", "1.100,0", 0.98),
-        (1.5, "kg", "Weight 0.0015 t net", "0.0015", 0.98),
+        (1.5, "kg", "Weight 1,5 kg net", "1,5", 0.99),
+        (1.5, "kg", "Weight 1500 g net", "1500", 0.99),
+        (1.1, "kg", "Weight 1.100,0 g net", "1.100,0", 0.99),
+        (1.5, "kg", "Weight 0.0015 t net", "0.0015", 0.99),
         (1.5, "kg", "Carton 1.5 lb of 1500 g", "1500", 0.98),
         (2, "h", "Time 120 min taken", "120", 0.98),
         (19, "%", "VAT 19 % of 100", "19", 0.98),

@@ -97,6 +97,21 @@ def test_row_whose_label_is_not_printed_is_doubted_and_left_to_the_review_of_the
     assert found["rows[3].item"].state == "not_found"
 
 
+def test_row_that_lacks_what_all_others_have_is_doubted() -> None:
+    index = document_index(TABLE + "     As agreed by phone                      19.00\n")
+    note: dict[str, Any] = {"no": None, "item": "As agreed by phone", "quantity": None, "price": None, "total": 19}
+    assert doubts(index, {"rows": [*ROWS, note]}) == {"rows[4]": ("incomplete_row",)}
+    some = [{**row, "price": None if at else row["price"]} for at, row in enumerate(ROWS)]
+    assert doubts(index, {"rows": some}) == {}  # several lack it
+    assert doubts(index, {"rows": [*ROWS[:2], note]}) == {}  # of too few rows
+
+
+def test_row_that_lacks_a_value_counts_in_sums() -> None:
+    index = document_index(TABLE + "     Delivery                                19.00\nDue 125.00\n")
+    found = index.ground({"rows": [*ROWS, {"item": "Delivery", "total": 19}], "due": 125})
+    assert found["rows[4]"].doubts == ("incomplete_row",) and "sum" in found["due"].supports
+
+
 def test_doubted_row_is_one_to_review_and_lowers_the_confidence_of_its_values() -> None:
     found = document_index(TABLE).ground({"rows": [*ROWS, ROWS[3]]})
     row, value, other = found["rows[4]"], found["rows[4].total"], found["rows[3].total"]

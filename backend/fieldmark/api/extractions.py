@@ -93,9 +93,10 @@ class Evidence(BaseModel):
         "line of a list's row; goes_on: more text directly beside or below it; two_cells: its words are in two cells; "
         "long_text: of more than 64 characters; row: its list item is doubted. Of a list item, why it may be no row of "
         "its own. subtotal: the sum of the items above; duplicate_row: printed once; borrowed_label: its text is that "
-        "of another item; unlabelled_row: its text is not printed; balance: does not follow from the item above. Of a "
-        "list, why it may lack items. numbering: a number between two items is printed; item_count: the document "
-        "states another number; pages_missing: the document says that it has more pages. "
+        "of another item; unlabelled_row: its text is not printed; incomplete_row: lacks a value that all other items "
+        "have; balance: does not follow from the item above. Of a list, why it may lack items. numbering: a number "
+        "between two items is printed; item_count: the document states another number; pages_missing: the document "
+        "says that it has more pages. "
         "second_reading, second_reading_row: a second reading has another value, or does not have its row.",
     )
     supports: list[Support] = Field(

@@ -29,6 +29,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "duplicate_row": "the same row twice?",
     "borrowed_label": "a row without a text of its own?",
     "unlabelled_row": "its text is not printed",
+    "incomplete_row": "lacks what all other rows have",
     "balance": "its balance does not follow from the row above",
     "numbering": "is a row missing?",
     "item_count": "another number of rows is stated",
