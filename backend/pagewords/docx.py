@@ -19,7 +19,15 @@ from pagewords.formula import OMML, OMML_RUN, gap, omml_line
 from pagewords.list_numbers import WordLists
 from pagewords.mail import read_mail
 from pagewords.markup import html_parts
-from pagewords.open_xml import PictureFile, main_part, parse_xml, part_targets, picture_files, related_parts
+from pagewords.open_xml import (
+    PictureFile,
+    main_part,
+    parse_xml,
+    part_targets,
+    picture_files,
+    related_parts,
+    theme_of,
+)
 from pagewords.pages import Limits, clean
 from pagewords.pagination import Part, align, expand_tabs, superscript
 from pagewords.pictures import Picture, points
@@ -68,11 +76,13 @@ def docx_parts(data: bytes, limits: Limits, *, is_chunk: bool = False) -> list[P
     main = main_part(archive) or "word/document.xml"
     roots = {
         kind: parse_xml(archive.read(found[0])) if (found := _parts_of(archive, main, kind)) else None
-        for kind in ("styles", "numbering", "theme", "settings")
+        for kind in ("styles", "numbering", "settings")
     }
     bodies = [parse_xml(archive.read(name)) for kind in ("header", "footer") for name in _parts_of(archive, main, kind)]
     bodies += [parse_xml(archive.read(main))] if main in names else []
-    styles = DocxStyles(roots["styles"], roots["theme"], _sheet_colour(bodies, roots["settings"]), _sheet(bodies))
+    styles = DocxStyles(
+        roots["styles"], theme_of(archive, main), _sheet_colour(bodies, roots["settings"]), _sheet(bodies)
+    )
     document = _SharedState(styles, WordLists(roots["numbering"], roots["styles"]))
     document.read_docx = None if is_chunk else partial(docx_parts, limits=limits, is_chunk=True)
     if main not in names:

@@ -48,6 +48,16 @@ def related_parts(archive: zipfile.ZipFile, part: str, kind: str) -> list[str]:
     return [target for target, ending, is_inside in _relations(archive, part).values() if is_inside and ending == kind]
 
 
+def theme_of(archive: zipfile.ZipFile, part: str) -> Any | None:
+    """Return the root of the theme of a document or workbook; None if it has none, or a damaged one: the colours of
+    Office apply then."""
+    found = related_parts(archive, part, "theme")
+    try:
+        return parse_xml(archive.read(found[0])) if found else None
+    except etree.XMLSyntaxError:
+        return None
+
+
 def part_targets(archive: zipfile.ZipFile, part: str) -> dict[str, str]:
     """Return the parts that a part of an Office file refers to, by the ids of the relations."""
     return {key: target for key, (target, _, is_inside) in _relations(archive, part).items() if is_inside}

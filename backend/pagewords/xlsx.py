@@ -28,6 +28,7 @@ from pagewords.open_xml import (
     part_targets,
     picture_files,
     related_parts,
+    theme_of,
 )
 from pagewords.pages import Limits, clean
 from pagewords.pagination import Part, row_lines, superscript
@@ -89,8 +90,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
     parts: list[Part] = []
     hidden: list[str] = []
     declared = _declared_sheets(archive, main)
-    theme = related_parts(archive, main, "theme")[:1]
-    colours = _Colours(book, theme_colours(parse_xml(archive.read(theme[0])) if theme else None))
+    colours = _Colours(book, theme_colours(theme_of(archive, main)))
     for sheet in book._sheets:
         is_visible = sheet.sheet_state == "visible"
         if isinstance(sheet, Chartsheet):

@@ -535,6 +535,26 @@ def test_numbers_in_the_colour_of_their_cell_are_left_out_and_counted(hidden: An
     assert (len(part), part.hidden, part.doubtful) == (3, [], [])
 
 
+@pytest.mark.parametrize("theme", [b"", b"<a:theme", b"<other/>"], ids=["empty", "cut off", "another root"])
+def test_damaged_theme_leaves_the_text_readable_and_white_text_hidden(theme: bytes) -> None:
+    book = openpyxl.Workbook()
+    sheet = book.worksheets[0]
+    sheet["A1"], sheet["A2"], sheet["A3"] = "seen", "secret", "accent"
+    sheet["A2"].font, sheet["A3"].font = Font(color=Color(theme=0)), Font(color=Color(theme=4))
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    (part,) = xlsx_parts(make_zip({**files, "xl/theme/theme1.xml": theme}), Limits())
+    assert (part[1:], part.hidden) == (["A1: seen", "A3: accent"], ["secret"])
+
+    secret = run("<w:color w:themeColor='background1'/>")
+    body = f"<w:document {W}><w:body><w:p><w:r><w:t>seen</w:t></w:r></w:p>{secret}</w:body></w:document>".encode()
+    relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relations = f"<r><n Id='t' Type='{relation}/theme' Target='theme/theme1.xml'/></r>".encode()
+    parts = {"word/document.xml": body, "word/_rels/document.xml.rels": relations, "word/theme/theme1.xml": theme}
+    (page,) = docx_parts(make_zip(parts), Limits())
+    assert ([line for line in page if line], page.hidden) == (["seen"], ["secret", "4711"])
+
+
 def table_over(font: Font) -> Any:
     def change(sheet: Any) -> None:
         sheet["A1"], sheet["B1"], sheet["A2"], sheet["B2"].font = "seen", "b", "x", font
