@@ -41,6 +41,8 @@ _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/spreadsheetDrawing
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _STYLES = "xl/styles.xml"
+_PROPERTIES = "docProps/core.xml"
+_NO_PROPERTIES = b'<coreProperties xmlns="http://schemas.openxmlformats.org/package/2006/metadata/core-properties"/>'
 _WORKBOOK = "xl/workbook.xml"
 _THREADS = "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}"
 _ADDRESS = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
@@ -84,7 +86,7 @@ def xlsx_parts(data: bytes, limits: Limits) -> Sequence[Part]:
         archive = _with_few_styles(archive)
     try:
         book = _open_book(archive)
-    except (TypeError, ValueError, LookupError, AttributeError):
+    except (TypeError, ValueError, LookupError, AttributeError, SyntaxError):
         archive = _with_few_styles(archive)
         book = _open_book(archive)
     parts: list[Part] = []
@@ -195,8 +197,9 @@ def _open_book(archive: zipfile.ZipFile) -> Any:
 
 
 def _with_few_styles(archive: zipfile.ZipFile) -> zipfile.ZipFile:
-    """Return a copy of a workbook with only the styles that are needed: number formats, fonts and fills. openpyxl
-    refuses styles and attributes that it does not know, which Excel ignores, and miscounts alternative fonts."""
+    """Return a copy of a workbook without its title and author, and with only the styles that are needed: number
+    formats, fonts and fills. openpyxl refuses styles and attributes that it does not know, which Excel ignores, and
+    miscounts alternative fonts."""
 
     def with_few_styles(content: bytes) -> bytes:
         root = parse_xml(content)
@@ -216,7 +219,7 @@ def _with_few_styles(archive: zipfile.ZipFile) -> zipfile.ZipFile:
             node.attrib.update(needed)
         return etree.tostring(root)
 
-    return rewritten(archive, {_STYLES: with_few_styles})
+    return rewritten(archive, {_STYLES: with_few_styles, _PROPERTIES: lambda _: _NO_PROPERTIES})
 
 
 def _keep_known(node: Any) -> None:

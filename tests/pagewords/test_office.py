@@ -535,6 +535,16 @@ def test_numbers_in_the_colour_of_their_cell_are_left_out_and_counted(hidden: An
     assert (len(part), part.hidden, part.doubtful) == (3, [], [])
 
 
+@pytest.mark.parametrize("properties", [b"", b"<cp:core", b"<other/>"], ids=["empty", "cut off", "another root"])
+def test_damaged_properties_leave_a_workbook_readable(properties: bytes) -> None:
+    book = openpyxl.Workbook()
+    book.worksheets[0]["A1"] = "seen"
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    (part,) = xlsx_parts(make_zip({**files, "docProps/core.xml": properties}), Limits())
+    assert part[1:] == ["A1: seen"]
+
+
 @pytest.mark.parametrize("theme", [b"", b"<a:theme", b"<other/>"], ids=["empty", "cut off", "another root"])
 def test_damaged_theme_leaves_the_text_readable_and_white_text_hidden(theme: bytes) -> None:
     book = openpyxl.Workbook()
