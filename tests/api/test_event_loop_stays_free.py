@@ -46,13 +46,6 @@ async def warm_up(server, document_id):
     return path
 
 
-async def test_event_loop_is_free_while_anyone_reads_the_openapi_document(serve):
-    async with serve(with_worker=False) as server:
-        first = await server.http.get("/openapi.json")  # makes it
-        with assert_free_loop():
-            assert (await server.http.get("/openapi.json")).content == first.content
-
-
 async def test_event_loop_is_free_while_thousands_of_values_are_written_and_read(serve):
     page = "\n".join(f"Item {n}  {n * 7}.50" for n in range(VALUE_COUNT))
     async with serve(Script([])) as server:

@@ -34,6 +34,12 @@ def test_every_operation_is_documented(openapi):
             assert parameter["in"] == "path" or parameter["description"], (name, parameter["name"])
 
 
+def test_the_description_is_made_once_since_anyone_may_ask_for_it():
+    app = create_app(Settings(_env_file=None))
+    first, second = (app.openapi()["components"]["schemas"]["RunEvent"] for _ in range(2))
+    assert first["title"] == "RunEvent" and first is second
+
+
 def test_description_is_valid_openapi(openapi):
     validate(openapi)
     assert openapi["servers"] and openapi["info"]["license"]["identifier"] == "Apache-2.0"
