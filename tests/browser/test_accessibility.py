@@ -117,7 +117,7 @@ async def test_each_area_meets_wcag_in_light_and_dark(serve, browsing, clone, ax
         await page.keyboard.press("Escape")
         await page.get_by_role("checkbox", name="row.pdf").check()
         await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
-        await page.get_by_label(label("tables.operator")).wait_for()
+        await page.get_by_role("combobox", name=label("tables.operator")).wait_for()
         wrong["a filter, a selected row"] = await violations(page, axe)
         await page.set_viewport_size({"width": 390, "height": 844})
         await page.get_by_role("main").get_by_role("listitem").filter(has_text="row.pdf").wait_for()

@@ -92,6 +92,12 @@ async def test_printed_values_that_fix_a_rule_are_answers(serve, browsing):
         made = await misread_extraction(server)
         document = (await server.extraction(made))["document_id"]
         await window.open(f"/documents/{document}")
+        # The boxes of the answers are on the page while the answers are beside it.
+        answers = page.locator('[data-path^=" answer"]')
+        await playwright.expect(answers.first).to_be_attached()
+        await page.get_by_role("tab", name=label("document.activity")).click()
+        await playwright.expect(answers).to_have_count(0)
+        await page.get_by_role("tab", name=label("document.fields")).click()
         await question(page, "Total").get_by_role("button", name="119").first.click()
 
         async def is_fixed() -> bool:

@@ -148,8 +148,8 @@ async def test_archive_shows_tables_and_values_and_acts_on_chosen_documents(serv
         # A range by keyboard and mouse; a tag for both.
         await page.get_by_role("checkbox", name=label("documents.choose", name="r2.txt")).press("Space")
         await page.get_by_role("checkbox", name=label("documents.choose", name="r3.txt")).click(modifiers=["Shift"])
-        bar = page.get_by_role("toolbar", name=label("documents.bulk.title"))
-        await bar.get_by_text(label("documents.bulk.chosen", count=2)).wait_for()
+        bar = page.get_by_role("toolbar", name=label("common.selection.title"))
+        await bar.get_by_text(label("common.selection.count", count=2)).wait_for()
         await bar.get_by_role("button", name=label("documents.tag")).click()
         await page.get_by_label(label("documents.bulk.newTag")).first.fill("paid")
         await page.keyboard.press("Enter")

@@ -78,6 +78,8 @@ async def test_samples_fill_a_table_with_a_doubt_and_a_missing_total(serve, brow
         assert await command.evaluate("code => code.scrollWidth <= code.clientWidth")
         await page.get_by_role("button", name=label("home.build.fill")).click()
         await page.get_by_role("heading", name=label("home.build.samplesName")).wait_for()
+        # The button is gone: the focus is on what replaced its page.
+        await expect(page.get_by_role("main")).to_be_focused()
         table = page.get_by_role("grid")
         await expect(table.get_by_role("row").filter(has_text="Corner Fig Cafe Ltd")).to_contain_text("34.6")
         await expect(table.get_by_role("row").filter(has_text="Lark & Sons Taxi Ltd")).to_contain_text("Missing")

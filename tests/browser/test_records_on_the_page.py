@@ -92,8 +92,10 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
 
         # A filter is part of the address: it survives a reload.
         await page.get_by_role("button", name=label("tables.filter"), exact=True).click()
-        await page.get_by_label(label("tables.column"), exact=True).select_option("total")
-        await page.get_by_label(label("tables.operator")).select_option(">=")
+        await page.get_by_role("combobox", name=label("tables.column")).click()
+        await page.get_by_role("option", name="Total", exact=True).click()
+        await page.get_by_role("combobox", name=label("tables.operator")).click()
+        await page.get_by_role("option", name=label("tables.operators.atLeast"), exact=True).click()
         await page.get_by_label(label("common.value"), exact=True).fill("20")
         await page.keyboard.press("Enter")
         await shows("Gamma.pdf", "Beta.pdf")
@@ -256,13 +258,13 @@ async def test_records_are_found_edited_pasted_and_reviewed(serve, browsing, clo
         # Selected rows are exported, and marked as reviewed.
         for name in ("Gamma.pdf", "Beta.pdf"):
             await grid.get_by_role("checkbox", name=label("tables.selectRow", name=name)).click()
-        bar = page.get_by_role("toolbar", name=label("tables.selectedRows"))
+        bar = page.get_by_role("toolbar", name=label("common.selection.title"))
         async with page.expect_download() as download:
             await bar.get_by_role("button", name=label("document.export.button")).click()
             await page.get_by_role("menuitem", name=label("document.export.csv")).click()
         lines = (await (await download.value).path()).read_text("utf-8-sig").splitlines()
         assert [line.split(",")[1] for line in lines] == ["filename", "Beta.pdf", "Gamma.pdf"]
-        await page.get_by_role("button", name=label("tables.markReviewed")).click()
+        await page.get_by_role("button", name=label("document.markReviewed")).click()
         await is_stored({"Acme": (7, False), "Beta": (1, True), "Delta": (21, True)})
         await (
             page.get_by_text(label("tables.changedRows", count=2))
@@ -318,7 +320,7 @@ async def test_missing_values_are_seen_and_asked_about_before_a_review(serve, br
 
         # Marked together, the missing values are named first. Nothing is marked before the person says so.
         await grid.get_by_role("checkbox", name=label("tables.selectAll")).click()
-        mark = page.get_by_role("button", name=label("tables.markReviewed"))
+        mark = page.get_by_role("button", name=label("document.markReviewed"))
         await mark.click()
         question = page.get_by_role("dialog", name=label("tables.markOpen", count=2))
         await question.get_by_text("Total: Missing (2)", exact=True).wait_for()

@@ -44,7 +44,7 @@ export function PageAndPanel(props: Props) {
               hasExcerpts={isWide ?? false}
             />
           )}
-          {isLoading && <div className="mx-auto mt-3 w-[calc(100%-1.5rem)] max-w-180 bg-white/60" />}
+          {isLoading && <div className="mx-auto mt-3 w-[calc(100%-1.5rem)] max-w-180 bg-card" />}
         </div>
       )}
       <div

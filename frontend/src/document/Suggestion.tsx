@@ -1,11 +1,13 @@
 /** An agent's suggestion for a document (a schema, a prompt and an extraction), to accept or reject as one. */
 
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useQueries, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { api } from '../api/client';
 import { startProposal } from '../api/runs';
-import type { AutoCreation, DocumentDetails } from '../api/types';
-import { tagsQuery } from '../documents/documentQueries';
+import type { AutoCreation, DocumentDetails, StackColumn } from '../api/types';
+import { documentQuery, tagsQuery } from '../documents/documentQueries';
+import { NewTable } from '../documents/NewTable';
+import type { Placing } from '../documents/placing';
 import { runStatusText } from '../run/runStatusText';
 import { Replay } from '../run/Replay';
 import { RunStep } from '../run/RunStep';
@@ -18,10 +20,10 @@ import { toast } from '../components/ui/Toast';
 import { Select } from '../components/ui/Select';
 import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { displayValue } from '../fields/fieldValue';
-import { pathLabel, typeLabel } from '../fields/labels';
+import { pathLabel } from '../fields/labels';
 import { pathSteps, valueAt } from '../fields/paths';
 import { extractionQuery, proposedSchemaQuery } from '../fields/extractionQueries';
-import { schemaFields } from '../fields/schemaFields';
+import { type SchemaField, schemaFields, withTitles } from '../fields/schemaFields';
 import { refresh, type Subject } from '../api/queryKeys';
 import { useChange } from '../shared/useChange';
 
@@ -43,8 +45,8 @@ const DECIDED: readonly Subject[] = [
 interface Props {
   document: DocumentDetails;
   canWrite: boolean;
-  /** Also the fields of the schema with their values, where they are not shown elsewhere. */
-  hasFields?: boolean;
+  /** The documents with the same suggestion, newest first: the values of some are shown. Absent: they are beside it. */
+  alike?: readonly string[];
   onDecided?: () => void;
 }
 
@@ -90,30 +92,68 @@ function Running({ documentId, runId }: { documentId: string; runId: string }) {
   );
 }
 
-function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }: Props & { proposal: AutoCreation }) {
-  const documentId = document.id;
+/** Documents that are shown, the first ones that were suggested. */
+const SHOWN = 5;
+
+function Proposed({ document, proposal, canWrite, alike, onDecided }: Props & { proposal: AutoCreation }) {
+  const hasFields = alike !== undefined;
+  const ids = alike ?? [document.id];
   const [tag, setTag] = useState('');
   const tags = useQuery(tagsQuery);
   const schema = useQuery(proposedSchemaQuery(proposal));
+  const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
+  const leaves = fields.filter((one) => one.type !== 'object' && !one.path.includes('[*]'));
+  const shown = useQueries({ queries: hasFields ? ids.slice(-SHOWN).map(documentQuery) : [] }).flatMap(
+    ({ data }) => data ?? [],
+  );
+  const extractions = shown.map((one) => one.auto_create?.extraction_id ?? '');
+  const values = useQueries({ queries: extractions.map((id) => ({ ...extractionQuery(id), enabled: id !== '' })) });
+  // A table that is there already keeps its name and columns.
+  const isNew = shown.some((one) => one.auto_create?.matched === null);
+  const [edited, setEdited] = useState<Edited | null>(null);
+  const placing = edited ?? {
+    name: visibleText(schema.data?.name ?? ''),
+    columns: leaves.map((one) => {
+      const name = columnName(one.path, fields);
+      return { column: { name, type: columnType(one.type) }, name };
+    }),
+  };
+  const save = async () => {
+    if (edited === null || schema.data === undefined) return;
+    const titles = leaves.flatMap(({ path }, at) => {
+      const { column, name } = edited.columns[at]!;
+      return column.name === name ? [] : [[path, name] as const];
+    });
+    await api.patch('/api/schemas/{schema_id}', {
+      path: { schema_id: schema.data.id },
+      header: { 'If-Match': `"${schema.data.schema_revid}"` },
+      body: {
+        ...(edited.name.trim() !== '' && { name: edited.name.trim() }),
+        ...(titles.length > 0 && { schema: withTitles(schema.data.schema, new Map(titles)) }),
+      },
+    });
+    setEdited(null);
+  };
   const decide = useChange(
     DECIDED,
-    (accepted: boolean): Promise<unknown> => {
-      const path = { document_id: documentId };
-      return accepted
-        ? api.post('/api/documents/{document_id}/auto_create/accept', { path, body: { tags: tag === '' ? [] : [tag] } })
-        : api.post('/api/documents/{document_id}/auto_create/reject', { path });
+    async (accepted: boolean) => {
+      if (accepted) await save();
+      // The first one made the schema that the others have.
+      for (const id of ids.toReversed()) {
+        const path = { document_id: id };
+        if (accepted)
+          await api.post('/api/documents/{document_id}/auto_create/accept', {
+            path,
+            body: { tags: tag === '' ? [] : [tag] },
+          });
+        else await api.post('/api/documents/{document_id}/auto_create/reject', { path });
+      }
     },
     (_, accepted) => {
       onDecided?.();
       toast(t(accepted ? 'document.suggestion.accepted' : 'document.suggestion.rejected'));
     },
   );
-  const fields = schema.data === undefined ? [] : schemaFields(schema.data.schema);
-  const leaves = fields.filter((one) => one.type !== 'object');
-  const values = useQuery({
-    ...extractionQuery(proposal.extraction_id ?? ''),
-    enabled: hasFields && proposal.extraction_id !== null,
-  });
   const isOff = decide.isPending || !canWrite;
   useShortcut(ACCEPT, () => decide.mutate(true), hasFields && !isOff);
   useShortcut(REJECT, () => decide.mutate(false), hasFields && !isOff);
@@ -122,26 +162,32 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
       <h2 className="text-sm font-semibold">
         {schema.data === undefined
           ? t('document.suggestion.title')
-          : t(proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema', {
-              name: visibleText(schema.data.name),
-              count: leaves.length,
-            })}
+          : ids.length > 1
+            ? t('document.suggestion.alike', { count: ids.length, columns: leaves.length })
+            : t(
+                proposal.matched === null ? 'document.suggestion.suggestedSchema' : 'document.suggestion.matchedSchema',
+                { name: visibleText(schema.data.name), count: leaves.length },
+              )}
       </h2>
-      {hasFields && (
-        <dl>
-          {leaves.map((one) => (
-            <div
-              key={one.path}
-              title={visibleText(one.description)}
-              className="grid min-h-8 grid-cols-[minmax(0,2fr)_minmax(0,3fr)_3.5rem] items-center gap-3 border-b border-line last:border-0">
-              <dt className="truncate">{pathLabel(one.path, fields)}</dt>
-              <dd className="truncate font-medium">
-                {displayValue(valueAt(values.data?.extracted_fields, pathSteps(one.path) ?? ['']), one)}
-              </dd>
-              <dd className="text-right text-xs text-muted-foreground">{typeLabel(one.type)}</dd>
-            </div>
-          ))}
-        </dl>
+      {hasFields && leaves.length > 0 && (
+        <fieldset className="contents" disabled={isOff || !isNew}>
+          <NewTable
+            group={{
+              rows: shown.map((one, row) => ({
+                document_id: one.id,
+                filename: one.filename,
+                values: Object.fromEntries(
+                  leaves.map((leaf, at) => [
+                    placing.columns[at]!.column.name,
+                    plainValue(valueAt(values[row]?.data?.extracted_fields, pathSteps(leaf.path) ?? ['']), leaf),
+                  ]),
+                ),
+              })),
+            }}
+            placing={placing}
+            onChange={setEdited}
+          />
+        </fieldset>
       )}
       <div className="flex flex-wrap items-center gap-2 max-sm:[&_button]:min-h-11">
         <Button kind="main" keys={hasFields ? 'A' : undefined} disabled={isOff} onClick={() => decide.mutate(true)}>
@@ -166,6 +212,23 @@ function Proposed({ document, proposal, canWrite, hasFields = false, onDecided }
       <Replay runId={proposal.run_id} label={t('runs.howSuggested')} />
     </>
   );
+}
+
+type Edited = Pick<Placing, 'name' | 'columns'>;
+
+/** "Vendor" for `vendor.name`. */
+function columnName(path: string, fields: readonly SchemaField[]): string {
+  const group = path.replace(/\.name$/, '');
+  return pathLabel(fields.some((one) => one.path === `${group}.name`) ? group : path, fields);
+}
+
+function columnType(type: string): StackColumn['type'] {
+  return type === 'number' || type === 'integer' ? 'number' : type === 'date' ? 'date' : 'text';
+}
+
+/** Return a list or a boolean in words. */
+function plainValue(value: unknown, field: SchemaField): unknown {
+  return typeof value === 'object' || typeof value === 'boolean' ? value && displayValue(value, field) : value;
 }
 
 function Failed({ documentId, proposal, canWrite }: { documentId: string; proposal: AutoCreation; canWrite: boolean }) {

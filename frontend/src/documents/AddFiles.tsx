@@ -286,7 +286,9 @@ function GroupRow({ group, placing, onChange }: GroupProps) {
           onChange={(target) => onChange({ ...placing, target })}
         />
       </div>
-      {placing.target === 'new' && <NewTable group={group} placing={placing} onChange={onChange} />}
+      {placing.target === 'new' && (
+        <NewTable group={group} placing={placing} onChange={(next) => onChange({ ...placing, ...next })} />
+      )}
     </div>
   );
 }

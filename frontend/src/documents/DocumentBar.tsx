@@ -1,7 +1,7 @@
 /** What can be done with the chosen documents. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { CircleCheck, Plus, RotateCcw, Tag as TagIcon, Trash2, X } from 'lucide-react';
+import { CircleCheck, Plus, RotateCcw, Tag as TagIcon, Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
 import { startExtraction } from '../api/runs';
@@ -12,6 +12,7 @@ import { Input } from '../components/ui/Input';
 import { errorMessage } from '../components/ui/Notice';
 import { Popover } from '../components/ui/Popover';
 import { itemClass } from '../components/ui/popup';
+import { SelectionToolbar } from '../components/ui/SelectionToolbar';
 import { toast } from '../components/ui/Toast';
 import { actOnEach } from '../shared/actOnEach';
 import { formatEstimate, formatNumber, visibleText } from '../shared/format';
@@ -74,75 +75,68 @@ export function DocumentBar({ documents, total, cost, onChooseAll, onAddToTable,
     api.post('/api/extractions/{extraction_id}/complete', { path: { extraction_id: shown! } });
   const count = documents.length;
   return (
-    <div className="pointer-events-none absolute inset-x-0 bottom-4 z-10 flex justify-center px-3">
-      <div
-        role="toolbar"
-        aria-label={t('documents.bulk.title')}
-        className="pointer-events-auto flex max-w-full flex-wrap items-center gap-1 rounded-lg border border-border bg-popover px-3 py-1.5 shadow-lg">
-        <span role="status" className="px-1 font-semibold whitespace-nowrap">
-          {run.isPending
-            ? t('documents.bulk.progress', { done, count: run.variables.on.length })
-            : t('documents.bulk.chosen', { count })}
+    <SelectionToolbar
+      className="absolute bottom-4 left-1/2 -translate-x-1/2"
+      count={count}
+      progress={run.isPending ? t('documents.bulk.progress', { done, count: run.variables.on.length }) : undefined}
+      onClear={onClear}>
+      {count < total && (
+        <span className="mr-1 text-xs whitespace-nowrap text-muted-foreground">
+          {t('documents.bulk.of', { total: formatNumber(total) })}{' '}
+          <button type="button" className="min-h-6 text-link" onClick={onChooseAll}>
+            {t('documents.bulk.all')}
+          </button>
         </span>
-        {count < total && (
-          <span className="mr-1 text-xs whitespace-nowrap text-muted-foreground">
-            {t('documents.bulk.of', { total: formatNumber(total) })}{' '}
-            <button type="button" className="min-h-6 text-link" onClick={onChooseAll}>
-              {t('documents.bulk.all')}
-            </button>
-          </span>
-        )}
-        <Button kind="quiet" icon={Plus} disabled={run.isPending || readable.length === 0} onClick={onAddToTable}>
-          {t('documents.bulk.addToTable')}
-        </Button>
-        <TagPicker
-          disabled={run.isPending}
-          onChoose={(tag) =>
-            run.mutate({
-              on: documents,
-              act: ({ id, tags }) =>
-                api.patch('/api/documents/{document_id}', {
-                  path: { document_id: id },
-                  body: { tags: [...new Set([...tags.map((one) => one.id), tag.id])] },
-                }),
-              text: t('documents.bulk.tagged', { count, name: visibleText(tag.name) }),
-            })
-          }
-        />
-        <Button
-          kind="quiet"
-          icon={RotateCcw}
-          disabled={run.isPending || readable.length === 0}
-          onClick={() =>
-            run.mutate({ on: readable, act: readAgain, text: t('documents.bulk.reading', { count: readable.length }) })
-          }>
-          {cost === null || readable.length === 0
-            ? t('tables.readAgain')
-            : t('documents.bulk.readAgain', { cost: formatEstimate(cost * readable.length) })}
-        </Button>
-        <Button
-          kind="quiet"
-          icon={CircleCheck}
-          disabled={run.isPending || markable.length === 0}
-          onClick={() =>
-            run.mutate({ on: markable, act: mark, text: t('documents.bulk.marked', { count: markable.length }) })
-          }>
-          {t('documents.bulk.mark')}
-        </Button>
-        <Button
-          kind="quiet"
-          danger
-          icon={Trash2}
-          disabled={run.isPending}
-          onClick={() => {
-            deleteDocuments(documents, reload);
-            onClear();
-          }}>
-          {t('common.delete')}
-        </Button>
-        <Button kind="quiet" icon={X} label={t('documents.bulk.clear')} onClick={onClear} />
-      </div>
-    </div>
+      )}
+      <Button kind="quiet" icon={Plus} disabled={run.isPending || readable.length === 0} onClick={onAddToTable}>
+        {t('documents.bulk.addToTable')}
+      </Button>
+      <TagPicker
+        disabled={run.isPending}
+        onChoose={(tag) =>
+          run.mutate({
+            on: documents,
+            act: ({ id, tags }) =>
+              api.patch('/api/documents/{document_id}', {
+                path: { document_id: id },
+                body: { tags: [...new Set([...tags.map((one) => one.id), tag.id])] },
+              }),
+            text: t('documents.bulk.tagged', { count, name: visibleText(tag.name) }),
+          })
+        }
+      />
+      <Button
+        kind="quiet"
+        icon={RotateCcw}
+        disabled={run.isPending || readable.length === 0}
+        onClick={() =>
+          run.mutate({ on: readable, act: readAgain, text: t('documents.bulk.reading', { count: readable.length }) })
+        }>
+        {cost === null || readable.length === 0
+          ? t('tables.readAgain')
+          : t('common.selection.readAgain', { cost: formatEstimate(cost * readable.length) })}
+      </Button>
+      <Button
+        kind="quiet"
+        icon={CircleCheck}
+        disabled={run.isPending || markable.length === 0}
+        onClick={() =>
+          run.mutate({ on: markable, act: mark, text: t('documents.bulk.marked', { count: markable.length }) })
+        }>
+        {t('document.markReviewed')}
+      </Button>
+      <Button
+        kind="quiet"
+        danger
+        icon={Trash2}
+        disabled={run.isPending}
+        onClick={() => {
+          deleteDocuments(documents, reload);
+          onClear();
+        }}>
+        {t('common.delete')}
+      </Button>
+    </SelectionToolbar>
   );
 }
 

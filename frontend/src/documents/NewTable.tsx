@@ -14,9 +14,9 @@ import { t } from '../shared/i18n';
 import type { Placing } from './placing';
 
 interface Props {
-  group: DocumentGroup;
-  placing: Placing;
-  onChange: (placing: Placing) => void;
+  group: Pick<DocumentGroup, 'rows'>;
+  placing: Pick<Placing, 'name' | 'columns'>;
+  onChange: (placing: Pick<Placing, 'name' | 'columns'>) => void;
 }
 
 export function NewTable({ group, placing, onChange }: Props) {

@@ -36,6 +36,22 @@ export function schemaFields(schema: Schema, path = '', depth = 0): SchemaField[
   });
 }
 
+/** Return a schema with other titles of its fields, by path. null: without the field. */
+export function withTitles(schema: Schema, titles: ReadonlyMap<string, string | null>, path = ''): Schema {
+  if (!isSchema(schema.properties)) return schema;
+  const kept = Object.entries(schema.properties).flatMap(([name, one]) => {
+    const at = path === '' ? name : `${path}.${name}`;
+    const title = titles.get(at);
+    if (title === null || !isSchema(one)) return title === null ? [] : [[name, one] as const];
+    const inner = withTitles(one, titles, at);
+    const isLeftEmpty = isSchema(inner.properties) && Object.keys(inner.properties).length === 0;
+    return isLeftEmpty ? [] : [[name, title === undefined ? inner : { ...inner, title }] as const];
+  });
+  const properties = Object.fromEntries(kept);
+  const required = Array.isArray(schema.required) && schema.required.filter((one) => one in properties);
+  return { ...schema, properties, ...(required && { required }) };
+}
+
 function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }

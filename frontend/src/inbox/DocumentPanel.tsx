@@ -10,14 +10,15 @@ import { PageAndPanel } from '../document/PageAndPanel';
 
 interface Props {
   documentId: string;
-  kind: 'suggestion' | 'failed';
+  /** The documents with the same suggestion. Absent: the file could not be read. */
+  alike: readonly string[] | undefined;
   onDecided: () => void;
 }
 
-export function DocumentPanel({ documentId, kind, onDecided }: Props) {
+export function DocumentPanel({ documentId, alike, onDecided }: Props) {
   const document = useQuery(documentQuery(documentId));
   const canWrite = useCanWrite();
-  if (document.data !== undefined && kind === 'failed')
+  if (document.data !== undefined && alike === undefined)
     return <NotReady document={document.data} onDeleted={onDecided} />;
   return (
     <PageAndPanel documentId={documentId}>
@@ -25,7 +26,7 @@ export function DocumentPanel({ documentId, kind, onDecided }: Props) {
         <Loading />
       ) : (
         <div className="min-h-0 flex-1 overflow-y-auto p-4">
-          <Suggestion document={document.data} canWrite={canWrite} hasFields onDecided={onDecided} />
+          <Suggestion document={document.data} canWrite={canWrite} alike={alike} onDecided={onDecided} />
         </div>
       )}
     </PageAndPanel>

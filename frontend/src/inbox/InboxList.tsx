@@ -24,7 +24,7 @@ import { useMembers, usePersonName } from '../session/people';
 import { formatNumber, formatShortAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { type InboxCounts, type InboxItem, itemKey, total } from './inboxQueries';
-import { itemTitle } from './inboxText';
+import { itemDetails, itemTitle } from './inboxText';
 import { type InboxKind, type InboxView, KINDS } from './inboxView';
 
 const ALL = 'all';
@@ -103,12 +103,7 @@ export function InboxList({ items, counts, view, chosen, hasMore, onChoose, onVi
                     <span className="shrink-0 text-xs text-muted-foreground">{formatShortAge(item.created_at)}</span>
                   </span>
                   <span className="flex items-center gap-2 text-xs text-muted-foreground">
-                    <span className="min-w-0 flex-1 truncate">
-                      {[item.filename, item.kind === 'suggestion' ? null : item.table]
-                        .filter((one) => one !== null)
-                        .map((one) => visibleText(one))
-                        .join(' · ')}
-                    </span>
+                    <span className="min-w-0 flex-1 truncate">{itemDetails(item)}</span>
                     {person !== null && <Avatar id={person} isAlone />}
                   </span>
                 </span>

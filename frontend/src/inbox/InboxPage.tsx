@@ -19,7 +19,17 @@ import { useShortcut } from '../shared/shortcuts/useShortcut';
 import { ApprovalPanel } from './ApprovalPanel';
 import { DocumentPanel } from './DocumentPanel';
 import { InboxList } from './InboxList';
-import { countAnswer, type InboxItem, inboxQuery, isAnswered, itemKey, runKey, total, valueKey } from './inboxQueries';
+import {
+  countAnswer,
+  type InboxItem,
+  inboxQuery,
+  isAnswered,
+  itemKey,
+  itemsByKey,
+  runKey,
+  total,
+  valueKey,
+} from './inboxQueries';
 import type { InboxView } from './inboxView';
 import { QuestionPanel } from './QuestionPanel';
 import { refresh as refreshQueries } from '../api/queryKeys';
@@ -41,7 +51,7 @@ export function InboxPage() {
   const [isListShown, showList] = useState(view.run === undefined);
   const shown = useRef<InboxItem>(undefined);
   const items = useMemo(() => {
-    const all = new Map((inbox.data?.pages ?? []).flatMap((page) => page.items).map((one) => [itemKey(one), one]));
+    const all = itemsByKey((inbox.data?.pages ?? []).flatMap((page) => page.items));
     // What someone else has answered meanwhile stays while the person types an answer.
     const kept = shown.current;
     if (kept !== undefined && document.activeElement?.closest('[data-typing]') != null && !all.has(itemKey(kept)))
@@ -79,7 +89,7 @@ export function InboxPage() {
   /** It leaves the list; the item in its place opens. */
   const done = async (one: InboxItem) => {
     hide(itemKey(one), true);
-    countAnswer(queries, one.kind, -1);
+    countAnswer(queries, one.kind, -(one.alike?.length ?? 1));
     setChosen(null);
     await refresh();
     hide(itemKey(one), false);
@@ -202,7 +212,7 @@ export function InboxPage() {
               <DocumentPanel
                 key={itemKey(item)}
                 documentId={item.document_id ?? ''}
-                kind={item.kind === 'failed' ? 'failed' : 'suggestion'}
+                alike={item.alike}
                 onDecided={() => void done(item)}
               />
             )}

@@ -1,6 +1,13 @@
 import { QueryClient } from '@tanstack/react-query';
 import { expect, test } from 'vitest';
-import { countAnswer, type InboxCounts, inboxCountsQuery, inboxQuery } from './inboxQueries';
+import {
+  countAnswer,
+  type InboxCounts,
+  type InboxItem,
+  inboxCountsQuery,
+  inboxQuery,
+  itemsByKey,
+} from './inboxQueries';
 
 test('an answer counts at once, in the list and beside the area, and can be taken back', () => {
   const queries = new QueryClient();
@@ -22,4 +29,15 @@ test('an answer counts at once, in the list and beside the area, and can be take
   // More than are counted: one less is as many.
   countAnswer(queries, 'approval', -1);
   expect(queries.getQueryData(inboxCountsQuery.queryKey)).toEqual(counts);
+});
+
+const suggestion = (document_id: string, schema_id: string | null) =>
+  ({ kind: 'suggestion', document_id, schema_id, run_id: null }) as InboxItem;
+
+test('documents with the same suggested schema are one item, of the document that was first', () => {
+  const items = [...itemsByKey([suggestion('c', 's'), suggestion('b', null), suggestion('a', 's')]).values()];
+  expect(items.map((one) => [one.document_id, one.alike])).toEqual([
+    ['a', ['c', 'a']],
+    ['b', ['b']],
+  ]);
 });

@@ -6,7 +6,10 @@ import type { components } from '../api/description';
 import type { InboxView } from './inboxView';
 import { DAY_MS } from '../shared/format';
 
-export type InboxItem = components['schemas']['InboxItem'];
+export type InboxItem = components['schemas']['InboxItem'] & {
+  /** The documents with the same suggestion, newest first. */
+  alike?: readonly string[];
+};
 type Page = components['schemas']['InboxPage'];
 export type InboxCounts = Page['counts'];
 
@@ -43,8 +46,8 @@ export const inboxCountsQuery = queryOptions({
   refetchInterval: 10_000,
 });
 
-/** Count an answer (-1), or take it back (1), before the service has saved it and the counts are loaded again. */
-export function countAnswer(queries: QueryClient, kind: InboxItem['kind'], by: 1 | -1): void {
+/** Count answers (below 0), or take them back, before the service has saved it and the counts are loaded again. */
+export function countAnswer(queries: QueryClient, kind: InboxItem['kind'], by: number): void {
   // A request sent before would bring the old counts back.
   void queries.cancelQueries({ queryKey: ['inbox'] });
   const counted = (counts: InboxCounts): InboxCounts => {
@@ -64,12 +67,22 @@ export function total(counts: InboxCounts | undefined): { count: number; is_more
   return { count: all.reduce((sum, one) => sum + one.count, 0), is_more: all.some((one) => one.is_more) };
 }
 
+/** Documents with the same key are one item: a table that is suggested for several. */
 export function itemKey(item: InboxItem): string {
-  return item.kind === 'value'
-    ? valueKey(item.extraction_id ?? '', item.path ?? '')
-    : item.run_id !== null
-      ? runKey(item.run_id)
-      : `${item.kind} ${item.document_id}`;
+  if (item.kind === 'value') return valueKey(item.extraction_id ?? '', item.path ?? '');
+  if (item.run_id !== null) return runKey(item.run_id);
+  return `${item.kind} ${(item.kind === 'suggestion' ? item.schema_id : null) ?? item.document_id}`;
+}
+
+/** Return each item once, by its key. Of suggestions, the oldest document has made the schema. */
+export function itemsByKey(items: readonly InboxItem[]): Map<string, InboxItem> {
+  const byKey = new Map<string, InboxItem>();
+  for (const one of items) {
+    const key = itemKey(one);
+    const isGroup = one.kind === 'suggestion' && one.document_id !== null;
+    byKey.set(key, isGroup ? { ...one, alike: [...(byKey.get(key)?.alike ?? []), one.document_id!] } : one);
+  }
+  return byKey;
 }
 
 export function runKey(runId: string): string {

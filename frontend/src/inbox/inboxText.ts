@@ -16,7 +16,9 @@ export function itemTitle(item: InboxItem): string {
         ? t('inbox.toApprove', { count: item.changes ?? 0 })
         : t('inbox.callToApprove', { tool: toolName(item.tool ?? '') });
     case 'suggestion':
-      return t('inbox.newTable', { name: visibleText(item.table ?? '') });
+      return (item.alike?.length ?? 1) > 1
+        ? t('inbox.alike', { count: item.alike!.length })
+        : t('inbox.newTable', { name: visibleText(item.table ?? '') });
     case 'failed':
       return item.error_code === 'password'
         ? t('inbox.password')
@@ -25,6 +27,16 @@ export function itemTitle(item: InboxItem): string {
     default:
       return questionTitle(item);
   }
+}
+
+/** The second line: what it is about. */
+export function itemDetails({ kind, filename, table, alike, changes }: InboxItem): string {
+  const name = visibleText(table ?? '');
+  if (kind !== 'suggestion') return [visibleText(filename ?? ''), name].filter((one) => one !== '').join(' · ');
+  const columns = t('inbox.columns', { count: changes ?? 0 });
+  return (alike?.length ?? 1) > 1
+    ? `${t('inbox.newTable', { name })}, ${columns}`
+    : `${columns} · ${visibleText(filename ?? '')}`;
 }
 
 function questionTitle({ path, reason, text }: InboxItem): string {

@@ -1,6 +1,6 @@
 /** The frame around every area: the navigation, ⌘K, the shortcuts dialog and the toasts. */
 
-import { Outlet, useLocation, useNavigate } from '@tanstack/react-router';
+import { Outlet, useLocation, useNavigate, useRouterState } from '@tanstack/react-router';
 import { lazy, Suspense, useEffect, useLayoutEffect, useState } from 'react';
 import { Toasts } from '../components/ui/Toast';
 import { TooltipLayer } from '../components/ui/Tooltip';
@@ -44,6 +44,12 @@ export function Shell() {
     const area = [...AREAS, ...SETUP].find(({ to }) => pathname === to || pathname.startsWith(`${to}/`));
     document.title = area === undefined ? 'Fieldmark' : t('common.pageTitle', { title: t(`areas.${area.area}`) });
   }, [pathname, language]);
+
+  // What had the focus may have gone with the page before.
+  const shown = useRouterState({ select: ({ resolvedLocation }) => resolvedLocation?.pathname });
+  useEffect(() => {
+    if (document.activeElement === document.body) document.getElementById('main')?.focus({ preventScroll: true });
+  }, [shown]);
 
   if (!isSignedIn)
     return (

@@ -5,7 +5,9 @@ import { type ReactNode, useState } from 'react';
 import type { TableColumn } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
+import { Input } from '../components/ui/Input';
 import { Popover } from '../components/ui/Popover';
+import { Select } from '../components/ui/Select';
 import { formatDay, formatNumber, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { parseCell } from './cellValue';
@@ -49,14 +51,15 @@ export function FilterButton({ columns, list, filter, start, onStart, onFilter }
         </Button>
       }>
       <ConditionForm
-        key={start}
+        key={`${start} ${filter.length}`}
         columns={columns}
         list={list}
         condition={undefined}
         start={start ?? ''}
-        onDone={(condition) => {
+        canAdd={filter.length + 1 < MAX_CONDITIONS}
+        onDone={(condition, isMore) => {
           onFilter([...filter, condition]);
-          onStart(null);
+          onStart(isMore ? '' : null);
         }}
       />
     </Popover>
@@ -169,10 +172,12 @@ interface FormProps {
   condition: Condition | undefined;
   /** The column of a new one. */
   start: string;
-  onDone: (condition: Condition) => void;
+  /** Another one can follow. */
+  canAdd?: boolean;
+  onDone: (condition: Condition, isMore: boolean) => void;
 }
 
-function ConditionForm({ columns, list, condition, start, onDone }: FormProps) {
+function ConditionForm({ columns, list, condition, start, canAdd = false, onDone }: FormProps) {
   const [path, setPath] = useState((condition?.path ?? start) || (columns[0]?.path ?? ''));
   const column = columns.find((one) => one.path === path);
   const type = column?.type ?? 'text';
@@ -182,42 +187,38 @@ function ConditionForm({ columns, list, condition, start, onDone }: FormProps) {
   const [text, setText] = useState(() => valueText(condition?.value));
   const [problem, setProblem] = useState<string | null>(null);
 
-  function submit() {
-    if (!takesValue(op)) return onDone({ path, op });
+  function submit(isMore: boolean) {
+    if (!takesValue(op)) return onDone({ path, op }, isMore);
     const parsed = parseCell(type === 'boolean' && text === '' ? t('common.yes') : text, type);
     if ('problem' in parsed) return setProblem(t(`tables.problems.${parsed.problem}`));
     if (parsed.value === null) return setProblem(t('tables.problems.empty'));
     const isQuoted = type === 'text';
-    return onDone({ path, op, value: isQuoted ? JSON.stringify(parsed.value) : String(parsed.value) });
+    return onDone({ path, op, value: isQuoted ? JSON.stringify(parsed.value) : String(parsed.value) }, isMore);
   }
   return (
-    <Form className="grid w-56 gap-2" onSubmit={submit}>
-      <select aria-label={t('tables.column')} value={path} onChange={({ target }) => setPath(target.value)}>
-        {columns.map((one) => (
-          <option key={one.path} value={one.path}>
-            {columnLabel(one, list)}
-          </option>
-        ))}
-      </select>
-      <select aria-label={t('tables.operator')} value={op} onChange={({ target }) => setOp(target.value as Operator)}>
-        {operators.map((one) => (
-          <option key={one} value={one}>
-            {operatorLabel(one, type)}
-          </option>
-        ))}
-      </select>
+    <Form className="grid w-56 gap-2" onSubmit={() => submit(false)}>
+      <Select
+        label={t('tables.column')}
+        value={path}
+        options={columns.map((one) => ({ value: one.path, label: columnLabel(one, list) }))}
+        onChange={setPath}
+      />
+      <Select
+        label={t('tables.operator')}
+        value={op}
+        options={operators.map((one) => ({ value: one, label: operatorLabel(one, type) }))}
+        onChange={setOp}
+      />
       {takesValue(op) &&
         (type === 'boolean' ? (
-          <select
-            aria-label={t('common.value')}
+          <Select
+            label={t('common.value')}
             value={text || t('common.yes')}
-            onChange={({ target }) => setText(target.value)}>
-            {[t('common.yes'), t('common.no')].map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
+            options={[t('common.yes'), t('common.no')].map((one) => ({ value: one, label: one }))}
+            onChange={setText}
+          />
         ) : (
-          <input
+          <Input
             aria-label={t('common.value')}
             aria-invalid={problem !== null}
             placeholder={type === 'date' ? t('tables.datePlaceholder') : ''}
@@ -235,9 +236,12 @@ function ConditionForm({ columns, list, condition, start, onDone }: FormProps) {
           {problem}
         </p>
       )}
-      <Button kind="main" type="submit">
-        {t('tables.apply')}
-      </Button>
+      <div className="flex justify-end gap-2">
+        {canAdd && <Button onClick={() => submit(true)}>{t('tables.and')}</Button>}
+        <Button kind="main" type="submit">
+          {t('tables.apply')}
+        </Button>
+      </div>
     </Form>
   );
 }

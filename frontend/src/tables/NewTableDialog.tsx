@@ -1,6 +1,6 @@
 /** Creates a stack: its name, its columns or a suggestion by the agent, and its first documents. */
 
-import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useRef, useState } from 'react';
 import { FileText, Upload } from 'lucide-react';
@@ -9,6 +9,12 @@ import { upload } from '../documents/uploads';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
+import { Field } from '../components/ui/Field';
+import { Input } from '../components/ui/Input';
+import { Select } from '../components/ui/Select';
+import { stackQuery } from '../records/stackQueries';
+import { tablesQuery } from '../records/tablesQuery';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { ErrorNotice } from '../components/ui/Notice';
 import { columnConflict } from '../records/columnConflict';
@@ -20,20 +26,19 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
   const queries = useQueryClient();
   const navigate = useNavigate();
   const [name, setName] = useState('');
-  const [isSuggested, setSuggested] = useState(true);
+  const [source, setSource] = useState<'suggest' | 'own' | `as ${string}`>('suggest');
+  const isOwn = source === 'own';
+  const tables = (useQuery(tablesQuery).data ?? []).filter((one) => one.stack_id !== null);
   const [columns, setColumns] = useState([EMPTY_COLUMN]);
   const [files, setFiles] = useState<readonly File[]>([]);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [isPicking, setPicking] = useState(false);
   const chooser = useRef<HTMLInputElement>(null);
   const create = useMutation({
-    mutationFn: () => {
-      const named = namedColumns(columns);
-      const body = {
-        name: name.trim(),
-        document_ids: [...chosen],
-        ...(!isSuggested && named.length > 0 && { columns: named }),
-      };
+    mutationFn: async () => {
+      const other = source.startsWith('as ') ? await queries.fetchQuery(stackQuery(source.slice(3))) : undefined;
+      const named = other?.columns ?? (isOwn ? namedColumns(columns) : []);
+      const body = { name: name.trim(), document_ids: [...chosen], ...(named.length > 0 && { columns: named }) };
       return api.post('/api/stacks', { body });
     },
     onSuccess: ({ id }) => {
@@ -43,17 +48,16 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
       void navigate({ to: '/tables/$tableId', params: { tableId: id } });
     },
   });
-  const canCreate = name.trim() !== '' && !create.isPending && (isSuggested || columnConflict(columns) === null);
+  const canCreate = name.trim() !== '' && !create.isPending && (!isOwn || columnConflict(columns) === null);
   return (
-    <Dialog title={t('stacks.new')} open onClose={onClose} isWide>
+    <Dialog title={t('stacks.new')} open onClose={onClose} isWide={isOwn}>
       <Form
         className="grid gap-3 [&_fieldset]:grid [&_fieldset]:gap-2 [&_legend]:mb-1 [&_legend]:font-semibold"
         onSubmit={() => {
           if (canCreate) create.mutate();
         }}>
-        <label className="grid gap-1">
-          <span>{t('stacks.name')}</span>
-          <input
+        <Field label={t('stacks.name')}>
+          <Input
             value={name}
             maxLength={200}
             autoFocus
@@ -61,31 +65,43 @@ export function NewTableDialog({ onClose }: { onClose: () => void }) {
             placeholder={t('stacks.nameHint')}
             onChange={({ target }) => setName(target.value)}
           />
-        </label>
-        <fieldset>
-          <legend>{t('tables.columns')}</legend>
-          <label>
-            <input type="radio" name="columns" checked={isSuggested} onChange={() => setSuggested(true)} />{' '}
-            {t('stacks.suggestColumns')}
-          </label>
-          <label>
-            <input type="radio" name="columns" checked={!isSuggested} onChange={() => setSuggested(false)} />{' '}
-            {t('stacks.defineColumns')}
-          </label>
-          {!isSuggested && <ColumnsEditor columns={columns} onChange={setColumns} />}
-        </fieldset>
+        </Field>
+        <Field label={t('tables.columns')}>
+          <Select
+            value={source}
+            options={[
+              { value: 'suggest', label: t('stacks.suggestColumns') },
+              { value: 'own', label: t('stacks.defineColumns') },
+              ...tables.map((one) => ({
+                value: `as ${one.id}` as const,
+                label: t('stacks.columnsAs', { name: visibleText(one.name) }),
+              })),
+            ]}
+            onChange={setSource}
+          />
+        </Field>
+        {isOwn && <ColumnsEditor columns={columns} onChange={setColumns} />}
         <fieldset>
           <legend>{t('areas.documents')}</legend>
-          <div className="flex flex-wrap items-center gap-2">
-            <Button onClick={() => chooser.current?.click()}>
-              <Upload size={16} aria-hidden="true" /> {t('stacks.uploadFiles')}
+          <div
+            className="flex flex-wrap items-center justify-center gap-2 rounded-lg border border-dashed border-input bg-sidebar p-4"
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={(event) => {
+              event.preventDefault();
+              event.stopPropagation(); // else they are added without the table
+              setFiles([...files, ...event.dataTransfer.files]);
+            }}>
+            <Button icon={Upload} onClick={() => chooser.current?.click()}>
+              {t('stacks.uploadFiles')}
             </Button>
-            <Button aria-expanded={isPicking} onClick={() => setPicking(!isPicking)}>
-              <FileText size={16} aria-hidden="true" /> {t('stacks.chooseDocuments')}
+            <Button icon={FileText} aria-expanded={isPicking} onClick={() => setPicking(!isPicking)}>
+              {t('stacks.chooseDocuments')}
             </Button>
-            {files.length + chosen.size > 0 && (
-              <span className="muted">{t('common.documents', { count: files.length + chosen.size })}</span>
-            )}
+            <p className="w-full text-center text-xs text-muted-foreground" role="status">
+              {files.length + chosen.size > 0
+                ? t('common.documents', { count: files.length + chosen.size })
+                : t('stacks.dropFiles')}
+            </p>
           </div>
           <input
             ref={chooser}

@@ -1,7 +1,7 @@
 /** What can be done with the selected rows: mark as reviewed, tag, read again, take out of the stack, export. */
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { CircleCheck, Minus, RotateCw, Tag, Trash2, X } from 'lucide-react';
+import { CircleCheck, Minus, RotateCw, Tag, Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { atVersion } from '../api/atVersion';
 import { api, fetchFile } from '../api/client';
@@ -14,12 +14,14 @@ import { useCanWrite } from '../session/role';
 import { actOnEach } from '../shared/actOnEach';
 import { Button } from '../components/ui/Button';
 import { Dialog } from '../components/ui/Dialog';
-import { visibleText } from '../shared/format';
+import { formatEstimate, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { Menu, MenuItem } from '../components/ui/Menu';
 import { errorMessage } from '../components/ui/Notice';
 import { ReviewAnyway } from '../shared/ReviewAnyway';
 import { saveFile } from '../shared/saveFile';
+import { SelectionToolbar } from '../components/ui/SelectionToolbar';
+import { stackQuery } from '../records/stackQueries';
 import { toast } from '../components/ui/Toast';
 import { canReadAgain, isRead } from './cellStatus';
 import { columnLabel } from './gridColumns';
@@ -49,6 +51,10 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
   const queries = useQueryClient();
   const canWrite = useCanWrite();
   const tags = useQuery({ ...tagsQuery, enabled: selection.size > 0 });
+  // What a row of the table cost on average, from the page that shows it.
+  const { cost_usd: spent = null, done: read = 0 } =
+    useQuery({ ...stackQuery(stackId ?? ''), enabled: false }).data?.progress ?? {};
+  const cost = spent === null || spent === 0 || read === 0 ? null : spent / read;
   const [failures, setFailures] = useState<readonly string[]>([]);
   const [done, setDone] = useState(0);
 
@@ -142,28 +148,25 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
   return (
     <>
       {selection.size > 0 && (
-        <div
-          className="absolute z-20 flex w-max -translate-x-1/2 flex-wrap items-center gap-1 rounded-lg border border-border bg-popover p-1.5 shadow-md max-sm:w-[calc(100vw-1rem)]"
+        <SelectionToolbar
+          className="absolute -translate-x-1/2"
+          count={selection.size}
+          progress={run.isPending ? t('tables.saving', { done, count: run.variables.rows.length }) : undefined}
+          onClear={clear}
           style={{
             bottom: `calc(${above + 1} * 1.375rem + 1.5rem)`,
             left: `calc((100% - ${beside}px) / 2)`,
             maxWidth: `calc(100% - ${beside}px - 1rem)`,
-          }}
-          role="toolbar"
-          aria-label={t('tables.selectedRows')}>
-          <span role="status" className="px-2 font-medium whitespace-nowrap">
-            {run.isPending
-              ? t('tables.saving', { done, count: run.variables.rows.length })
-              : t('tables.selected', { count: selection.size })}
-          </span>
+          }}>
           {canWrite && (
             <>
               <Button
                 kind="quiet"
                 icon={CircleCheck}
+                className={open > 0 ? 'text-muted-foreground' : undefined}
                 disabled={run.isPending || unreviewed.length === 0}
                 onClick={() => (open > 0 ? setAsking(true) : markRows())}>
-                {t('tables.markReviewed')}
+                {t('document.markReviewed')}
               </Button>
               {(tags.data?.items.length ?? 0) > 0 && (
                 <Menu
@@ -199,7 +202,9 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
                     isReading: true,
                   })
                 }>
-                {t('tables.readAgain')}
+                {cost === null || readable.length === 0
+                  ? t('tables.readAgain')
+                  : t('common.selection.readAgain', { cost: formatEstimate(cost * readable.length) })}
               </Button>
               <Button kind="quiet" icon={Minus} disabled={run.isPending} onClick={() => removeRows(stackId)}>
                 {t('stacks.remove')}
@@ -223,8 +228,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
             </Button>
           )}
           <ExportMenu kind="quiet" isBusy={save.isPending} align="start" onChoose={save.mutate} />
-          <Button kind="quiet" icon={X} label={t('tables.clearSelection')} onClick={clear} />
-        </div>
+        </SelectionToolbar>
       )}
       {isAsking && (
         <ReviewAnyway

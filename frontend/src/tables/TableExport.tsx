@@ -11,11 +11,11 @@ import { useChange } from '../shared/useChange';
 
 const FORMATS = ['xlsx', 'csv', 'json', 'parquet'] as const;
 
-export function TableExport({ request, name }: { request: TableRequest; name: string }) {
+export function TableExport({ request, name, isEmpty }: { request: TableRequest; name: string; isEmpty: boolean }) {
   const save = useChange([], async (format: string) =>
     saveFile(await fetchFile(exportAddress(request, format)), `${name}.${format}`),
   );
-  return <ExportMenu isBusy={save.isPending} onChoose={save.mutate} />;
+  return <ExportMenu isBusy={isEmpty || save.isPending} onChoose={save.mutate} />;
 }
 
 /** A button with the formats of an export. */
@@ -35,7 +35,7 @@ export function ExportMenu({
       {...(align && { align })}
       trigger={
         <Button kind={kind} icon={Download} disabled={isBusy}>
-          <span className={kind === 'quiet' ? 'sr-only' : 'max-lg:sr-only'}>{t('document.export.button')}</span>
+          <span className={kind === 'quiet' ? undefined : 'max-lg:sr-only'}>{t('document.export.button')}</span>
         </Button>
       }>
       {FORMATS.map((format) => (

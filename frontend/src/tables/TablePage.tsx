@@ -16,8 +16,10 @@ import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { Progress } from '../components/ui/Progress';
 import { StatusPill } from '../components/ui/StatusPill';
+import { DropArea } from '../documents/DropArea';
 import { Uploads } from '../documents/Uploads';
 import { onUploaded } from '../documents/uploads';
+import { pathLabel } from '../fields/labels';
 import { RunPanel } from '../approvals/RunPanel';
 import { isRunning } from '../run/runReducer';
 import { useCancel } from '../run/useCancel';
@@ -118,7 +120,7 @@ function View({ table, stack, view }: ViewProps) {
         <div className="contents max-sm:order-1 max-sm:flex max-sm:w-full max-sm:items-center max-sm:gap-2">
           {schemaId !== null && <TableViews schemaId={schemaId} tableId={id} />}
           <span className="flex-1" />
-          <TableExport request={request} name={name} />
+          <TableExport request={request} name={name} isEmpty={table.records === 0} />
           {stack !== null && canWrite && <AddDocuments stackId={id} />}
           {stack !== null && canWrite && rest > 0 && !fill.isRunning && (
             <Button
@@ -151,9 +153,20 @@ function View({ table, stack, view }: ViewProps) {
         reviews={reviews}
         empty={
           stack !== null && (
-            <EmptyState title={t('stacks.empty')} text={t('stacks.emptyHint')}>
-              {canWrite && <AddDocuments stackId={id} />}
-            </EmptyState>
+            <>
+              {stack.columns.length > 0 && (
+                <p className="flex h-8 shrink-0 items-center gap-8 overflow-hidden border-b border-border bg-sidebar px-4 text-xs whitespace-nowrap text-muted-foreground">
+                  {stack.columns.map((one) => (
+                    <span key={one.name}>{pathLabel(one.name)}</span>
+                  ))}
+                </p>
+              )}
+              {canWrite ? (
+                <DropArea className="m-4" />
+              ) : (
+                <EmptyState title={t('stacks.empty')} text={t('stacks.emptyHint')} />
+              )}
+            </>
           )
         }>
         {stack !== null && (

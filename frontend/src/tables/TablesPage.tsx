@@ -49,7 +49,7 @@ export function TablesPage() {
                 <Th className="pl-4">{t('stacks.name')}</Th>
                 <Th className="text-right">{t('areas.documents')}</Th>
                 <Th className="pl-8">{t('statuses.done')}</Th>
-                <Th className="pl-4 max-md:hidden">{t('tables.lastChange')}</Th>
+                <Th className="pl-4 max-lg:hidden">{t('tables.lastChange')}</Th>
                 <Th className="pr-4">{t('tables.status')}</Th>
               </tr>
             </thead>
@@ -91,7 +91,7 @@ export function TablesPage() {
                     )}
                   </Td>
                   <Td
-                    className="pl-4 whitespace-nowrap text-muted-foreground max-md:hidden"
+                    className="pl-4 whitespace-nowrap text-muted-foreground max-lg:hidden"
                     title={formatTime(table.changed_at)}>
                     {formatAge(table.changed_at)}
                   </Td>

@@ -72,7 +72,7 @@ export function ViewTabs({ table, view, onView }: Props) {
           isCurrent={isOpen}
           count={<Count table={table} view={{ ...list, cells: 'to_review' }} />}
           onOpen={() => onView({ ...list, cells: 'to_review' })}>
-          <NeedDot text="" />
+          <OpenDot table={table} view={{ ...list, cells: 'to_review' }} />
           {t('tables.needsYou')}
         </Tab>
         {views.map((one) => (
@@ -177,6 +177,10 @@ function Count({ table, view }: { table: string; view: TableView }) {
   return count.data === undefined ? null : (
     <span className="font-normal text-muted-foreground">{formatNumber(count.data)}</span>
   );
+}
+
+function OpenDot({ table, view }: { table: string; view: TableView }) {
+  return (useQuery(countQuery({ table, ...rowsOf(view) })).data ?? 0) > 0 && <NeedDot text="" />;
 }
 
 function settingsOf(one: SavedView): TableView {

@@ -62,7 +62,8 @@ export function Crop({ documentId, page, box, width = WIDTH, className }: Props)
     <figure
       ref={figure}
       className={cn(
-        'm-0 overflow-hidden rounded-sm border border-border bg-white',
+        'm-0 overflow-hidden rounded-sm border border-border',
+        url === null ? 'bg-card' : 'bg-white',
         size === 'small' ? 'h-7 px-1 py-0.5' : 'h-11 p-2.5',
         className,
       )}

@@ -33,6 +33,9 @@ HELP: Final = (
     + CHANGES_HELP
 )
 _MOST_LINES: Final = 40
+_UNKNOWN_KIND: Final = "document"
+_HEAD: Final = 1000
+_HEADING: Final = re.compile(r"[^\W\d_]{3,30}(?: [^\W\d_]{2,30}){0,3}")
 _MAX_NUMBER: Final = 20
 _CONTENT: Final = "Read the fields of the schema as they are printed."
 
@@ -58,7 +61,7 @@ def _make_schema(turn: RuleTurn, _: str) -> str:
     if not fields:
         return "I found no labelled values in this document, so I know no schema for it."
     why = "I propose a schema of the labelled values that I found."
-    made = _create(turn, "create_schema", _name_for(text, fields), {"schema": _infer_schema(fields)}, why)
+    made = _create(turn, "create_schema", _name_for(text), {"schema": _infer_schema(fields)}, why)
     if made.failed:
         return _not_done("The schema was not made", made)
     return f'The schema "{made.data.get("name")}" is made. Say "extract" to read the document with it.'
@@ -130,7 +133,7 @@ def _propose(turn: RuleTurn) -> str:
         fields = read_fields(text)
         if not fields:
             return "I found no labelled values in this document, so I propose nothing."
-        name = _name_for(text, fields)
+        name = _name_for(text)
         made = _create(turn, "create_schema", name, {"schema": _infer_schema(fields)}, "")
         if not made.failed:
             made = _create(turn, "create_prompt", name, {"content": _CONTENT}, "")
@@ -166,11 +169,13 @@ def _to_json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _name_for(text: str, fields: Iterable[Field]) -> str:
-    kind = document_type(text)[0].replace("_", " ").capitalize()
-    vendor = next((one.value for one in fields if one.keys[0] in ("vendor", "vendor_name", "seller")), None)
-    name = f"{kind} of {vendor}"[:100].strip()
-    return name if isinstance(vendor, str) and name_problem(name) is None else kind
+def _name_for(text: str) -> str:
+    """Return the kind of a document, or else the first of its lines that reads as a heading."""
+    kind = document_type(text)[0]
+    lines = [" ".join(line.split()) for line in text[:_HEAD].splitlines()]
+    heading = next((one for one in lines if _HEADING.fullmatch(one)), None) if kind == _UNKNOWN_KIND else None
+    name = (heading or kind.replace("_", " ")).capitalize()
+    return name if name_problem(name) is None else "Document"
 
 
 def _infer_schema(fields: Iterable[Field]) -> JsonObject:
