@@ -20,7 +20,7 @@ from fieldmark.domain.statuses import Effort
 from fieldmark.errors import FieldmarkError, ModelServiceDown
 from fieldmark.offline_model.server import OfflineModel
 from fieldmark.runs.engine import scratch_dir
-from fieldmark.runs.engine.options import CliKind, ModelService
+from fieldmark.runs.engine.options import SECOND_RETRIES, CliKind, ModelService
 from fieldmark.runs.engine.pool import CliPool, PoolSettings
 from fieldmark.runs.lifecycle.queue import (
     BACKGROUND,
@@ -100,7 +100,7 @@ async def open_cli_pool(
         service = await stack.enter_async_context(_model_service(settings))
         pool = CliPool(
             service,
-            second=_second_service(settings, service),
+            second=second_service(settings, service),
             seconds=settings.run_seconds,
             settings=PoolSettings(processes, spares, not is_command, busy=processor_count() + 1),
             initial_kind=CliKind.of(spec, settings.model, settings.max_turns),
@@ -128,18 +128,19 @@ async def _model_service(settings: Settings) -> AsyncGenerator[ModelService]:
         )
 
 
-def _second_service(settings: Settings, first: ModelService) -> ModelService | None:
+def second_service(settings: Settings, first: ModelService) -> ModelService | None:
     """Return the service of the second model, or None if there is none."""
     if settings.second_model is None or not settings.has_second_service:
         return None
     if not settings.has_own_second_service:
-        return replace(first, fallback_model=None)
+        return replace(first, fallback_model=None, retries=SECOND_RETRIES)
     key, token = settings.second_api_key, settings.second_auth_token
     return ModelService(
         settings.second_base_url,
         key.get_secret_value() if key else None,
         token.get_secret_value() if token else None,
         effort=first.effort,
+        retries=SECOND_RETRIES,
         max_output_tokens=settings.max_output_tokens,
     )
 

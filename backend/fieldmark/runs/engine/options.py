@@ -35,6 +35,9 @@ RETRIES = 7
 """How often the CLI retries a request to the model's service. It waits half a second, then twice as long each time:
 about a minute in total, which is within the time limit of every run."""
 
+SECOND_RETRIES = 3
+"""The same for a second reading, which an extraction waits for: about four seconds. A gateway retries by itself."""
+
 _LAUNCHER_LINE = re.compile(r"(/\S*/)?sealed-cli\.sh: ")
 
 # Plugins included in the CLI. One of them adds a skill if slash commands are enabled.
