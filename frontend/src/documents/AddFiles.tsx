@@ -287,7 +287,9 @@ function GroupRow({ group, placing, onChange }: GroupProps) {
         />
       </div>
       {placing.target === 'new' && (
-        <NewTable group={group} placing={placing} onChange={(next) => onChange({ ...placing, ...next })} />
+        <div className="col-span-full min-w-0 sm:col-start-2">
+          <NewTable group={group} placing={placing} onChange={(next) => onChange({ ...placing, ...next })} />
+        </div>
       )}
     </div>
   );

@@ -25,9 +25,9 @@ export function NewTable({ group, placing, onChange }: Props) {
   const change = (at: number, name: string | null) =>
     onChange({ ...placing, columns: columns.map((one, index) => (index === at ? { ...one, name } : one)) });
   return (
-    <div className="col-span-full min-w-0 rounded-lg border border-border bg-background sm:col-start-2">
+    <div className="min-w-0 rounded-lg border border-border bg-background">
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 px-3 py-1.5">
-        <label className="flex min-w-0 flex-1 items-center gap-1.5">
+        <label className="flex min-w-0 grow items-center gap-1.5">
           <Input
             aria-label={t('adding.tableName')}
             value={placing.name}
