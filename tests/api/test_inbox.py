@@ -171,6 +171,9 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
             "order_number",
             [("44712", "label"), ("60318", "label")],
         ),
+        ("Tea 32.23\nNut 27.37\nSubtotal 123.12\n", {"net": 123.12, "total": None}, "total", []),
+        ("Tea 32.23\nCash 150.00\nSubtotal 123.12\n", {"net": 123.12, "total": None}, "total", [(150, "near")]),
+        ("Tea 32.23\nSubtotal 123.12\n", {"net": 123.12, "tax": None}, "tax", [(32.23, "near")]),
     ],
     ids=[
         "number",
@@ -182,13 +185,17 @@ async def test_answers_are_printed_values_with_their_location_and_reason(serve):
         "not printed",
         "currency",
         "of another field",
+        "no total below another amount",
+        "a total above another amount",
+        "a tax below another amount",
     ],
 )
 async def test_printed_text_is_read_in_each_way(serve, printed, fields, path, expected):
     script = Script([[call("extract_fields", {"fields": fields})], [call("complete_extraction", {})], [text("Done.")]])
     async with serve(script) as server:
         document = await server.upload_text(printed)
-        await server.extract(document, schema={"type": "object"})
+        amounts = {name: {"type": ["number", "null"]} for name in ("net", "tax", "total")}
+        await server.extract(document, schema={"type": "object", "properties": amounts})
         extraction = (await server.get(f"documents/{document}"))["shown_extraction_id"]
         answer = await server.http.get(f"/api/extractions/{extraction}/answers", params={"path": path})
         found = [(one["value"], one["code"]) for one in answer.json()["items"]]

@@ -99,6 +99,25 @@ async def test_questions_are_answered_by_keyboard_alone(serve, browsing):
 
 
 @pytest.mark.story
+async def test_enter_takes_no_value_that_only_happens_to_be_printed(serve, browsing):
+    script = Script([[call("extract_fields", {"fields": {"vendor": "Pennywise"}})], [text("No total is printed.")]])
+    async with serve(script) as server, browsing(server) as window:
+        page = window.page
+        document = await server.upload_text("Pennywise\nCash 20.00\n")
+        extraction = (await server.extract(document, schema=SCHEMA))["extraction"]["id"]
+        await window.open("/inbox")
+        await question(page, "Total").get_by_role("button", name="20.00").wait_for()
+        await playwright.expect(question(page, "Total")).to_be_focused()
+        await page.keyboard.press("Enter")
+        assert "total" not in (await server.extraction(extraction))["extracted_fields"]
+        await page.keyboard.press("1")
+
+        async def is_saved() -> bool:
+            return (await server.extraction(extraction))["extracted_fields"].get("total") == 20
+
+        await until(is_saved)
+
+
 async def test_approval_of_eleven_values_is_possible_once_all_were_in_view(serve, browsing):
     names = [f"field_{n}" for n in range(1, 11)]
     invoice = "Invoice\n" + "".join(f"{name}: {n}01.50 EUR\n" for n, name in enumerate(names, 1))

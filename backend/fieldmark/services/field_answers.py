@@ -63,6 +63,8 @@ _LABELS: Final[Mapping[str, str]] = {
     "number": "no|nr|number|nummer",
 }
 """What is printed beside some values in place of the name of their field."""
+_TOTALS: Final = frozenset({"total", "totals", "gross", "gesamt", "brutto", "summe", "montant", "importe", "totale"})
+"""Names of amounts that are not below another amount of the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,7 @@ def _unmapped_answers(
     held = {_place(as_object(proof)) for other, proof in row.evidence.items() if other != name}
     sums = dict(_sums(row.extracted_fields)) if kind == "number" else {}
     words = _words_of(name)
+    least = _largest_amount(row) if words & _TOTALS else 0.0
     ranked: list[tuple[bool, float, float, CandidateAnswer]] = []
     for one in index.unmapped([]).items:
         if one.kind != ("date" if kind == "date" else "number"):
@@ -205,7 +208,9 @@ def _unmapped_answers(
             column = sums.get(amount)
             score = _label_score(one.before, words) + (2 if column else 0)
             # Identifiers and counts are printed everywhere. An amount may be that of two fields.
-            is_near = kind == "date" or (kind == "number" and _CENTS.search(one.text) is not None)
+            is_near = kind == "date" or (
+                kind == "number" and abs(amount) >= least and _CENTS.search(one.text) is not None
+            )
             if answer is None or (score == 0 and (not is_near or repr(answer) in taken)):
                 continue
             code: AnswerCode = order or ("sum" if column else "label" if score else "near")
@@ -214,6 +219,16 @@ def _unmapped_answers(
             ranked.append((is_free, score, amount, CandidateAnswer(answer, code, data, one.page, one.boxes)))
     ranked.sort(key=lambda one: one[:3], reverse=True)
     yield from (answer for *_, answer in ranked[:_MAX_PRINTED])
+
+
+def _largest_amount(row: ExtractionRow) -> float:
+    """Return the largest printed amount of a field that is in no list."""
+    amounts = [
+        abs(value)
+        for name, value in leaves(dict(row.extracted_fields))
+        if is_number(value) and "[" not in name and _CENTS.search(str(as_object(row.evidence.get(name)).get("quote")))
+    ]
+    return float(max(amounts, default=0.0))
 
 
 def _dates_in(quote: str) -> list[tuple[str, AnswerCode | None]]:

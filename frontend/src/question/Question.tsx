@@ -1,7 +1,7 @@
 /** One question about a field: why it is asked, and the answers as buttons. In the inbox, on documents and beside tables. */
 
 import { Ban, CircleDashed, CircleHelp, MousePointerClick, Pencil, Trash2 } from 'lucide-react';
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { type ReactNode, type Ref, useEffect, useRef, useState } from 'react';
 import type { Extraction } from '../api/types';
 import { Button } from '../components/ui/Button';
 import { Form } from '../components/ui/Form';
@@ -101,13 +101,17 @@ export function Question(props: QuestionProps) {
   for (const [index, shortcut] of DIGITS.entries())
     useShortcut(shortcut, () => use(answers[index]), index < answers.length);
 
+  // Enter takes the first answer, but no guess.
+  const hasFirst = answers[0] !== undefined && answers[0].code !== 'near';
+  const isFirst = (index: number) => index === 0 && hasFirst;
+  const card = useRef<HTMLElement>(null);
   const first = useRef<HTMLButtonElement>(null);
-  const isReady = answers.length > 0;
   useEffect(() => {
-    if (mode === 'answers' && takesFocus) first.current?.focus({ preventScroll: true });
-  }, [mode, takesFocus, isReady]);
+    if (mode === 'answers' && takesFocus && !isLoading) (first.current ?? card.current)?.focus({ preventScroll: true });
+  }, [mode, takesFocus, isLoading, hasFirst]);
   return (
     <Card
+      ref={card}
       path={path}
       label={label}
       status={field.status === undefined ? undefined : { status: field.status, reason: field.reason }}
@@ -119,14 +123,14 @@ export function Question(props: QuestionProps) {
         {answers.map((answer, index) => (
           <button
             key={`${answer.code} ${JSON.stringify(answer.value)}`}
-            ref={index === 0 ? first : undefined}
+            ref={isFirst(index) ? first : undefined}
             type="button"
             disabled={!canWrite}
             aria-keyshortcuts={String(index + 1)}
             onClick={() => use(answer)}
             className={cn(
               'flex min-h-8 items-center gap-2 rounded-md border px-2.5 py-1 text-left max-sm:min-h-15',
-              index === 0
+              isFirst(index)
                 ? 'border-transparent bg-primary text-primary-foreground hover:bg-primary-hover disabled:bg-muted disabled:text-muted-foreground'
                 : 'border-input bg-background hover:bg-hover disabled:text-faint',
             )}>
@@ -135,15 +139,15 @@ export function Question(props: QuestionProps) {
               aria-hidden="true"
               className={cn(
                 'flex h-4 min-w-4 shrink-0 items-center justify-center rounded-xs text-[0.625rem] leading-none font-semibold',
-                index === 0 ? 'bg-white/20' : 'bg-need-bg text-need',
+                isFirst(index) ? 'bg-white/20' : 'bg-need-bg text-need',
               )}>
               {index + 1}
             </span>
             <span className="font-medium wrap-anywhere">{answerText(answer, field)}</span>
-            <span className={cn('min-w-0 flex-1 text-xs', index > 0 && 'text-muted-foreground')}>
+            <span className={cn('min-w-0 flex-1 text-xs', !isFirst(index) && 'text-muted-foreground')}>
               {answerReason(answer, answerText(answer, field))}
             </span>
-            <Kbd onPrimary={index === 0}>{index === 0 ? '↵' : String(index + 1)}</Kbd>
+            <Kbd onPrimary={isFirst(index)}>{isFirst(index) ? '↵' : String(index + 1)}</Kbd>
           </button>
         ))}
         {isLoading && <AnswersToCome />}
@@ -222,13 +226,16 @@ interface CardProps {
   label: string;
   status: Status | undefined;
   hint?: ReactNode;
+  ref?: Ref<HTMLElement>;
   children: ReactNode;
 }
 
-function Card({ path, label, status, hint, children }: CardProps) {
+function Card({ path, label, status, hint, ref, children }: CardProps) {
   return (
     <section
-      className="rounded-lg border border-need-line bg-background p-3 shadow-sm"
+      ref={ref}
+      tabIndex={-1}
+      className="rounded-lg border border-need-line bg-background p-3 shadow-sm outline-none"
       aria-label={t('inbox.question', { field: label })}>
       <div className="flex items-center gap-2">
         <h2 className="min-w-0 truncate text-sm font-semibold" title={visibleText(path)}>

@@ -114,6 +114,6 @@ export function questionPlace(
   return {
     page: answers[at]?.page ?? place?.page ?? 1,
     box: (answers[at]?.boxes[0] ?? place?.box) as Box | undefined,
-    chosen: at < 0 ? (field?.path ?? null) : answerMark(at),
+    chosen: at < 0 || answers[at]?.code === 'near' ? (field?.path ?? null) : answerMark(at),
   };
 }
