@@ -10,6 +10,7 @@ import {
   redirect,
   type RouteComponent,
 } from '@tanstack/react-router';
+import { SearchX } from 'lucide-react';
 import { parseAskView } from './ask/askView';
 import { parseDocumentFilter } from './documents/filter';
 import { parseDocumentView } from './document/documentView';
@@ -20,6 +21,7 @@ import { parseSettingsView } from './settings/settingsView';
 import { parseRunsView } from './runs/runsView';
 import { parseTableView, type TableView } from './records/tableView';
 import { Shell } from './shell/Shell';
+import { visibleText } from './shared/format';
 import { t } from './shared/i18n';
 import { basePath } from './shared/serviceAddress';
 import { Loading } from './components/ui/Loading';
@@ -29,7 +31,7 @@ import { PageError } from './components/ui/Notice';
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
-    <EmptyState title={t('shell.notFound')}>
+    <EmptyState icon={SearchX} title={t('shell.notFound')} text={visibleText(location.pathname)}>
       <Link to="/documents">{t('shell.toDocuments')}</Link>
     </EmptyState>
   ),

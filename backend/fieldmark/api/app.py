@@ -58,9 +58,11 @@ from fieldmark.settings import Settings, read_settings
 _DESCRIPTION = """Reads documents into typed fields in Postgres, with an agent whose every write is one checked
 transaction.
 
-1. `POST /api/documents` uploads a file. 2. `POST /api/agent/extract` starts the agent; send `Accept: text/event-stream`
-to watch it, or `"wait": false` and follow `GET /api/runs/{id}/events`. 3. `GET /api/extractions/{id}` returns the
-fields. 4. `POST /api/agent/correct` changes them by a message in plain language.
+1. `POST /api/documents` uploads a file.
+2. `POST /api/agent/extract` starts the agent; send `Accept: text/event-stream` to watch it, or `"wait": false` and
+   follow `GET /api/runs/{id}/events`.
+3. `GET /api/extractions/{id}` returns the fields.
+4. `POST /api/agent/correct` changes them by a message in plain language.
 
 Errors are `application/problem+json` (RFC 9457) with a stable `code`. The id of another organisation's row gets the
 same response as an id that does not exist."""

@@ -107,7 +107,9 @@ export function Question(props: QuestionProps) {
   const card = useRef<HTMLElement>(null);
   const first = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    if (mode === 'answers' && takesFocus && !isLoading) (first.current ?? card.current)?.focus({ preventScroll: true });
+    if (mode !== 'answers' || !takesFocus || isLoading) return;
+    if (first.current !== null) first.current.focus({ preventScroll: true });
+    else if (card.current?.contains(document.activeElement) === false) card.current.focus({ preventScroll: true });
   }, [mode, takesFocus, isLoading, hasFirst]);
   return (
     <Card
@@ -124,6 +126,7 @@ export function Question(props: QuestionProps) {
           <button
             key={`${answer.code} ${JSON.stringify(answer.value)}`}
             ref={isFirst(index) ? first : undefined}
+            data-first={isFirst(index) || undefined}
             type="button"
             disabled={!canWrite}
             aria-keyshortcuts={String(index + 1)}

@@ -49,10 +49,12 @@ export function InvitationPage() {
     <EmptyState
       icon={UserPlus}
       title={t('settings.invitations.joinNamed', { name: visibleText(organisation) })}
-      text={t('settings.invitations.offer', { role: t(`settings.roles.${role}`), time: formatTime(until) })}>
-      <p className="text-xs text-muted-foreground">
-        {t(`settings.roles.${role}Hint`)} · {t('settings.invitations.joinHint')}
-      </p>
+      text={t('settings.invitations.offer', {
+        role: t(`settings.roles.${role}`),
+        can: t(`settings.roles.${role}Hint`),
+        time: formatTime(until),
+      })}>
+      <p className="text-xs text-muted-foreground">{t('settings.invitations.joinHint')}</p>
       {accept.isError && <ErrorNotice error={accept.error} />}
       <Button kind="main" size="md" disabled={accept.isPending} onClick={() => accept.mutate()}>
         {t('common.accept')}

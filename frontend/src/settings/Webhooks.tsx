@@ -231,19 +231,22 @@ function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
         empty={<p>{t('settings.webhooks.nothingSent')}</p>}
         heads={
           <>
-            <Th>{t('settings.webhooks.when')}</Th>
+            <Th className="max-sm:hidden">{t('settings.webhooks.when')}</Th>
             <Th>{t('settings.webhooks.event')}</Th>
             <Th>{t('settings.invitations.status')}</Th>
-            <Th className="text-right">{t('settings.webhooks.attempts')}</Th>
+            <Th className="text-right max-md:hidden">{t('settings.webhooks.attempts')}</Th>
           </>
         }
         row={(one) => (
           <Tr key={one.id}>
-            <Td className="whitespace-nowrap" title={formatTime(one.created_at)}>
+            <Td className="whitespace-nowrap max-sm:hidden" title={formatTime(one.created_at)}>
               {formatAge(one.attempted_at ?? one.created_at)}
             </Td>
-            <Td className="whitespace-nowrap">{typeText(one.type)}</Td>
-            <Td className="whitespace-nowrap">
+            <Td>
+              {typeText(one.type)}
+              <p className="text-xs text-muted-foreground sm:hidden">{formatAge(one.attempted_at ?? one.created_at)}</p>
+            </Td>
+            <Td>
               <StatusPill tone={TONES[one.status]}>{t(`settings.webhooks.deliveries.${one.status}`)}</StatusPill>{' '}
               <span className="text-xs text-muted-foreground">
                 {[one.http_status, one.error_code === null ? null : errorText(one.error_code)]
@@ -251,11 +254,15 @@ function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
                   .join(' ')}
               </span>
             </Td>
-            <Td className="text-right">{one.attempts}</Td>
+            <Td className="text-right max-md:hidden">{one.attempts}</Td>
             <Td className="text-right">
-              <Button icon={RotateCcw} disabled={again.isPending} onClick={() => again.mutate(one.id)}>
-                {t('settings.webhooks.again')}
-              </Button>
+              <Button
+                kind="quiet"
+                icon={RotateCcw}
+                label={t('settings.webhooks.again')}
+                disabled={again.isPending}
+                onClick={() => again.mutate(one.id)}
+              />
             </Td>
           </Tr>
         )}

@@ -11,6 +11,7 @@ import { Loading } from '../components/ui/Loading';
 import { ErrorNotice } from '../components/ui/Notice';
 import { StatusPill } from '../components/ui/StatusPill';
 import { Discussion } from '../document/Discussion';
+import { needsPerson } from '../fields/fieldStatus';
 import { marksByPage } from '../fields/fieldTree';
 import { questionPlace, useAnswers, withAnswers } from '../question/answers';
 import { Question } from '../question/Question';
@@ -27,6 +28,7 @@ import {
   cellIcon,
   cellStatus,
   cellStatusText,
+  isBeingRead,
   isRead,
   needsLook,
   rowProblem,
@@ -178,7 +180,8 @@ function Value(props: Props & { row: ReadRow }) {
   const isProposed = cell?.reason === 'proposal';
   const { stored, error, schema, rows: fields } = useStoredFields(row.extraction_id, { isFresh: isProposed });
   const field = fields.find((one) => one.path === path);
-  const isAsked = field !== undefined && needsLook(cell);
+  // Values of a row that is being read are still to come, and the row may be older than the values.
+  const isAsked = field !== undefined && needsLook(cell) && needsPerson(field) && !isBeingRead(row);
   const { answers, isLoading } = useAnswers(isAsked ? stored : undefined, isAsked ? field : undefined);
   const marks = useMemo(() => withAnswers(marksByPage(fields), isAsked ? answers : []), [fields, answers, isAsked]);
   const { page, box, chosen } = questionPlace(isAsked ? answers : [], field, fields);
@@ -274,7 +277,10 @@ function useFocusedAnswer(focuses: number, isReady: boolean, question: string) {
     const [now, pane] = [document.activeElement, element.current?.closest<HTMLElement>('[data-pane]')];
     const isAway = state.current.is === 'here' && now !== document.body && pane?.contains(now) !== true;
     state.current = { focuses, is: isAway ? 'away' : 'here' };
-    const first = element.current?.querySelector<HTMLElement>('section:first-of-type button:not(:disabled)');
+    const card = element.current?.querySelector('section');
+    const first =
+      card?.querySelector<HTMLElement>('[data-first]') ??
+      (card?.hasAttribute('tabindex') === true ? card : card?.querySelector<HTMLElement>('button:not(:disabled)'));
     if (!isAway) (first ?? pane)?.focus({ preventScroll: true });
   }, [focuses, isReady, question]);
   return element;

@@ -12,18 +12,25 @@ import { all, choice, keyName, keysOf, type ShortcutArea } from './registry';
 /** The keys of tables, which are those of spreadsheets and can't be changed. */
 const TABLE_KEYS = [
   ['edit', 'Enter'],
-  ['confirm', 'Ctrl+Enter'],
+  ['confirm', 'Mod+Enter'],
   ['accept', 'Alt+Enter'],
   ['next', 'Alt+↓'],
   ['source', 'Space'],
   ['open', 'Shift+Enter'],
   ['select', 'Shift+Space'],
   ['range', 'Shift+↑ ↓ ← →'],
-  ['copy', 'Ctrl+C / Ctrl+V'],
-  ['undo', 'Ctrl+Z'],
+  ['copy', 'Mod+C Mod+V'],
+  ['undo', 'Mod+Z'],
   ['resize', 'Shift+← →'],
 ] as const;
 const ROW = 'flex min-h-7 items-center justify-between gap-3';
+const SIGNS = { 'Mod+': '⌘', 'Shift+': '⇧', Enter: '↵', Escape: 'Esc' };
+
+/** As beside the controls: "⌘K", "G H". */
+function keyText(keys: string | null): string {
+  const shown = Object.entries(SIGNS).reduce((text, [key, sign]) => text.replaceAll(key, sign), keys ?? '');
+  return shown.replace(/(?<![a-z])[a-z](?![a-z])/g, (letter) => letter.toUpperCase());
+}
 const MODIFIERS = ['Control', 'Shift', 'Alt', 'Meta'];
 
 export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
@@ -58,7 +65,7 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
             <div key={shortcut.id} className={ROW}>
               <span>{t(`shortcuts.actions.${shortcut.id}`)}</span>
               <Button className="min-w-20 text-xs" onClick={() => setChanging(shortcut.id)}>
-                {changing === shortcut.id ? t('shortcuts.press') : (keysOf(shortcut) ?? t('shortcuts.notSet'))}
+                {changing === shortcut.id ? t('shortcuts.press') : keyText(keysOf(shortcut)) || t('shortcuts.notSet')}
               </Button>
             </div>
           ))}
@@ -69,7 +76,7 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
         {TABLE_KEYS.map(([action, keys]) => (
           <div key={action} className={ROW}>
             <span>{t(`shortcuts.table.${action}`)}</span>
-            <kbd className="text-xs text-muted-foreground">{keys}</kbd>
+            <kbd className="text-xs text-muted-foreground">{keyText(keys)}</kbd>
           </div>
         ))}
       </section>
