@@ -25,7 +25,7 @@ export function needsPerson({ status }: { status: FieldStatus | undefined }): bo
 
 /** In a word or two: of a field that needs review why, without the doubt of an unclear one. */
 export function statusLabel({ status, reason }: Status): string {
-  // They look alike: whoever knows that a question is an audit does not look.
+  // They look alike: a person who knows that a question is an audit does not look.
   if (status === 'unclear' && (reason === 'audit' || reason === 'below_threshold' || reason === 'often_corrected'))
     return t('fields.toCompare');
   switch (status === 'needs_review' ? reason : null) {
