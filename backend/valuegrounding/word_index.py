@@ -29,15 +29,23 @@ _MAX_HEADING_WORDS: Final = 4
 _MAX_QUALIFYING_WORDS: Final = 4  # on either side of a number
 _MAX_QUALIFYING_CHARACTERS: Final = 40
 _SCALABLE = re.compile(r"\d[.,'’]\d{1,3}(?!\d)|\d{3}")
-_MIN_COUNTED: Final = 3  # letters of a word that says what a number counts
-_MAX_REFERENCE_DIGITS: Final = 4
-_GAP_TO_PAGE_NUMBER: Final = 1.0  # in line heights
+_MAX_PAGE_DIGITS: Final = 4
+_MARGIN: Final = 0.1  # of a page's height: where its number is
 _MAX_WORDS_OF_LINE: Final = 40
 _REFERENCE_WORDS: Final = """
-note notes page pages p pp no nr seite anhang anm erl ziffer abschnitt section chapter kapitel item table tabelle nota
-notas pagina bilag noot ref § #
+note notes page pages p pp no nr seite anhang anm erl ziffer abschnitt section chapter kapitel nota notas pagina bilag
+noot ref § #
 """
 _REFERENCES: Final = frozenset(_REFERENCE_WORDS.split())
+_COUNTED_WORDS: Final = """
+employee employees staff people persons headcount customers members subscribers units pieces items stores branches
+shares days weeks months years hours mitarbeiter mitarbeitende beschaftigte personen kunden mitglieder stuck stk
+filialen aktien anteile tage wochen monate jahre stunden salaries employes personnes clients membres unites
+actions jours mois annees ans heures empleados personas clientes unidades acciones dias meses anos horas dipendenti
+persone azioni giorni mesi anni ore medewerkers personen klanten aandelen dagen maanden jaar uur
+"""
+_COUNTED: Final = frozenset(_COUNTED_WORDS.split())
+"""What a number counts that no scale of amounts shifts."""
 _PER_SHARE = re.compile(
     r"(?<![^\W_])(?:eps|(?:per|pro|je|par|por)(?: [^\W_]{1,20}){0,2} (?:shares?|aktien?|anteil|actions?|accion|acciones"
     r"|azione|acao|aandeel|unit|employee|mitarbeiter))(?![^\W_])"
@@ -109,7 +117,6 @@ class WordIndex:
         self._units: dict[int, set[str]] = {}
         self._headings: dict[int, list[_Heading]] = {}
         self._scales: dict[int, list[_DeclaredScale]] = {}  # by page
-        self._references: dict[int, list[Word]] = {}  # by page
 
     @cached_property
     def alphanumeric_stream(self) -> TextStream:
@@ -331,7 +338,7 @@ class WordIndex:
         elif above:
             places = max(above, key=lambda one: one.box[2]).places
         else:
-            places = next((one.places for one in declared if one.is_general), 0)
+            places = next((one.places for one in declared if one.is_general or self._is_foot(page, one.box)), 0)
         return places if places and not self._is_unscaled(word) else 0
 
     def _is_unscaled(self, word: int) -> bool:
@@ -342,29 +349,25 @@ class WordIndex:
         preceding = self.folded[word - 1].strip(".,;:()") if word and self.are_in_one_cell(word - 1, word) else ""
         if "%" in text + following or preceding in _REFERENCES or "%" in self.heading_units(word):
             return True
-        if len(following) >= _MIN_COUNTED and following.isalpha() and following not in units.SCALES:
-            return units.codes_of(following) is None
+        if following in _COUNTED:
+            return True
         line = [at for at in self.words_beside(word, _MAX_WORDS_OF_LINE) if at != word]
         if _PER_SHARE.search(" ".join(self.folded[at] for at in line if at < word)):
             return True
-        if not text.isdigit() or len(text) > _MAX_REFERENCE_DIGITS:
-            return False
-        return (not line and self._is_apart(word)) or self._is_below_reference(word)
+        return text.isdigit() and len(text) <= _MAX_PAGE_DIGITS and not line and self._is_page_number(word)
 
-    def _is_apart(self, word: int) -> bool:
-        """Return whether a word is above or below all others of its page, with a gap, as a page number is."""
+    def _is_page_number(self, word: int) -> bool:
+        """Return whether a word is in the upper or lower margin of its page, above or below all others."""
         own, page = self.words[word], self.words_of_page(self.page_of[word])
-        gap = _GAP_TO_PAGE_NUMBER * (own[4] - own[2])
         others = [self.words[at] for at in page if at != word]
-        return all(other[4] + gap <= own[2] for other in others) or all(other[2] - gap >= own[4] for other in others)
+        return (own[4] < _MARGIN and all(other[2] >= own[4] for other in others)) or (
+            own[2] > 1 - _MARGIN and all(other[4] <= own[2] for other in others)
+        )
 
-    def _is_below_reference(self, word: int) -> bool:
-        own, page = self.words[word], self.page_of[word]
-        if page not in self._references:
-            self._references[page] = [
-                self.words[at] for at in self.words_of_page(page) if self.folded[at].strip(".:") in _REFERENCES
-            ]
-        return any(other[4] <= own[2] and other[1] < own[3] and own[1] < other[3] for other in self._references[page])
+    def _is_foot(self, page: int, box: Word) -> bool:
+        """Return whether a page has no number below a text, so that the text is about those above."""
+        below = (at for at in self.words_of_page(page) if self.words[at][2] >= box[4])
+        return not any(_SCALABLE.search(str(self.words[at][0])) for at in below)
 
     def scales(self) -> set[int]:
         """Return the scales that headings and lines of the document name."""

@@ -264,6 +264,9 @@ def test_value_beside_its_label_is_more_certain() -> None:
         ("(in thousands)\nNotes payable   125", 125, 125_000),
         ("(in thousands)\nCash 125 EUR", 125, 125_000),
         ("(in thousands)\nCash     125\n         375", 375, 375_000),
+        ("(in thousands)\nCash     125 total", 125, 125_000),
+        ("                  Page 2\n(in thousands)\nCash              512", 512, 512_000),
+        ("Box      900\n(in thousands of EUR)", 900, 900_000),
     ],
 )
 def test_numbers_below_a_scale_are_found_as_printed_and_scaled_and_both_are_doubted(
@@ -287,9 +290,8 @@ def test_numbers_below_a_scale_are_found_as_printed_and_scaled_and_both_are_doub
         ("(in thousands)\nBox      900\nStaff    1,250 employees", {"staff": 1250}),
         ("Number 4711\nRevenue (in thousands)\nBox      900", {"number": 4711}),
         ("(in thousands)\nSee note 123   for more", {"note": 123}),
-        ("(in thousands)\n         Notes    2023\nBox      123      900", {"note": 123}),
         ("(in thousands)\nEarnings per ordinary share   2.15", {"earnings": 2.15}),
-        ("(in thousands)\nBox      900\n\n\n123", {"page": 123}),
+        ("(in thousands)\nBox      900" + 30 * "\n" + "123", {"page": 123}),
     ],
 )
 def test_numbers_whose_scale_is_known_are_not_doubted(page: str, fields: dict[str, float]) -> None:
