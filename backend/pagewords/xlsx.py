@@ -455,6 +455,10 @@ class _SheetVisibility:
                         while node.getprevious() is not None:
                             del node.getparent()[0]
                     continue
+                if node.getparent() is None and etree.QName(node).localname != "worksheet":
+                    raise ValueError(
+                        "The part of a sheet holds no worksheet."
+                    )  # its cells would be lost without a word
                 if node.tag == f"{_S}row":
                     number = node.get("r", "")
                     number_of_row = int(number) if number.isdigit() else number_of_row + 1

@@ -545,6 +545,16 @@ def test_damaged_properties_leave_a_workbook_readable(properties: bytes) -> None
     assert part[1:] == ["A1: seen"]
 
 
+def test_sheet_whose_part_is_no_worksheet_is_not_read_as_an_empty_one() -> None:
+    book = openpyxl.Workbook()
+    book.create_sheet()["A1"] = "seen"
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    assert xlsx_parts(make_zip(files), Limits())[1][1:] == ["A1: seen"]
+    with pytest.raises(ValueError, match="no worksheet"):
+        xlsx_parts(make_zip({**files, "xl/worksheets/sheet2.xml": b"<other/>"}), Limits())
+
+
 @pytest.mark.parametrize("theme", [b"", b"<a:theme", b"<other/>"], ids=["empty", "cut off", "another root"])
 def test_damaged_theme_leaves_the_text_readable_and_white_text_hidden(theme: bytes) -> None:
     book = openpyxl.Workbook()

@@ -10,12 +10,12 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote, unquote_plus, urlsplit
 from xml.etree import ElementTree
 
@@ -159,11 +159,12 @@ def parse_list(body: bytes) -> tuple[list[BucketObject], bool]:
 
 def _parse_xml(body: bytes) -> ElementTree.Element:
     """Return the root. Raise ParseError, and ValueError for more elements than a listing has."""
-    parser = ElementTree.XMLPullParser(("start",))  # expat limits what entities expand to, and loads none
+    # Expat limits what entities expand to, and loads none.
+    parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("start",))
     found: list[ElementTree.Element] = []
     for start in range(0, len(body), _PARSED_AT_ONCE):
         parser.feed(body[start : start + _PARSED_AT_ONCE])
-        found += (one[1] for one in parser.read_events())
+        found += (element for _, element in cast("Iterator[tuple[str, ElementTree.Element]]", parser.read_events()))
         if len(found) > _MAX_LIST_ELEMENTS:
             raise ValueError("too many elements")
     parser.close()
