@@ -189,9 +189,13 @@ export function AddPanel({ uploads, documentIds, onClose }: PanelProps) {
           <Button kind="quiet" size="md" onClick={onClose}>
             {uploads.length > 0 ? t('adding.onlyStore') : t('common.cancel')}
           </Button>
-          <Button kind="main" size="md" keys="⌘↵" disabled={!canRead} onClick={() => read.mutate()}>
-            {cost === null ? t('adding.read', { count }) : t('adding.readCost', { count, cost: formatEstimate(cost) })}
-          </Button>
+          {(count > 0 || !isKnown) && (
+            <Button kind="main" size="md" keys="⌘↵" disabled={!canRead} onClick={() => read.mutate()}>
+              {cost === null
+                ? t('adding.read', { count })
+                : t('adding.readCost', { count, cost: formatEstimate(cost) })}
+            </Button>
+          )}
         </span>
       </div>
     </section>

@@ -15,7 +15,7 @@ import { StageBadge } from './StageBadge';
 /** The columns: choose, document, table, key value, status, pages, added. Fewer on narrow windows. */
 export const gridClass = cn(
   'grid items-center gap-x-3 px-4 sm:px-6',
-  'grid-cols-[1.25rem_minmax(0,1fr)_auto] sm:grid-cols-[1.25rem_minmax(0,1fr)_9rem_7.5rem]',
+  'grid-cols-[1.25rem_minmax(0,1fr)_auto] sm:grid-cols-[1.25rem_minmax(0,1fr)_8rem_10rem]',
   'lg:grid-cols-[1.25rem_minmax(0,1fr)_8rem_minmax(0,13rem)_8rem_6.5rem]',
   'xl:grid-cols-[1.25rem_minmax(0,1fr)_8rem_minmax(0,13rem)_8.5rem_2.5rem_6.5rem]',
 );

@@ -48,20 +48,19 @@ export function ApprovalPanel({ item, onDecided }: Props) {
 function Values({ item, run, call, onDecided }: Props & { run: Run; call: PendingCall }) {
   const { values } = useProposedValues(run.id, call);
   const [path, choose] = useState<string | null>(null);
-  const chosen = values.find((one) => one.path === path) ?? values[0];
-  const marks = useMemo(() => marksOfValues(values), [values]);
-  // Until a person chooses a value, the page is where the first one is that is printed.
+  // Until a person chooses a value: the first one that is printed.
   const hasBox = (one: (typeof values)[number]) => (one.evidence?.boxes.length ?? 0) > 0;
-  const placed = path === null ? (values.find(hasBox) ?? chosen) : chosen;
-  const box = placed?.evidence?.boxes[0] as Box | undefined;
-  const at = placed === undefined || box === undefined ? 0 : values.indexOf(placed) + 1;
+  const chosen = values.find((one) => one.path === path) ?? values.find(hasBox) ?? values[0];
+  const marks = useMemo(() => marksOfValues(values), [values]);
+  const box = chosen?.evidence?.boxes[0] as Box | undefined;
+  const at = chosen === undefined || box === undefined ? 0 : values.indexOf(chosen) + 1;
   return (
     <PageAndPanel
       documentId={item.document_id}
       isWide
       marks={marks}
       chosen={chosen?.path ?? null}
-      place={{ page: placed?.evidence?.page ?? 1, box, at }}
+      place={{ page: chosen?.evidence?.page ?? 1, box, at }}
       onChoose={choose}>
       <ValuesToApprove runId={run.id} call={call} onDecided={onDecided} chosen={chosen?.path} onChoose={choose}>
         <Who item={item} />

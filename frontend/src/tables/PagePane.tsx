@@ -48,7 +48,8 @@ export const pane = persisted<{ isOpen: boolean | null; width: number }>('fieldm
   const { isOpen, width } = (stored ?? {}) as { isOpen?: unknown; width?: unknown };
   return {
     isOpen: typeof isOpen === 'boolean' ? isOpen : null,
-    width: typeof width === 'number' ? clamp(width, LEAST, MOST) : innerWidth < 1600 ? 376 : 420,
+    width:
+      typeof width === 'number' ? clamp(width, LEAST, MOST) : innerWidth < 1400 ? LEAST : innerWidth < 1600 ? 376 : 420,
   };
 });
 
