@@ -82,7 +82,7 @@ export function DocumentBar({ documents, total, cost, onChooseAll, onAddToTable,
       onClear={onClear}>
       {count < total && (
         <span className="mr-1 text-xs whitespace-nowrap text-muted-foreground">
-          {t('documents.bulk.of', { total: formatNumber(total) })}{' '}
+          <span className="max-sm:hidden">{t('documents.bulk.of', { total: formatNumber(total) })} </span>
           <button type="button" className="min-h-6 text-link" onClick={onChooseAll}>
             {t('documents.bulk.all')}
           </button>

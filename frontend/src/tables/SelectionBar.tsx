@@ -171,11 +171,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
               {(tags.data?.items.length ?? 0) > 0 && (
                 <Menu
                   align="start"
-                  trigger={
-                    <Button kind="quiet" icon={Tag} disabled={run.isPending}>
-                      {t('documents.tag')}
-                    </Button>
-                  }>
+                  trigger={<Button kind="quiet" icon={Tag} label={t('documents.tag')} disabled={run.isPending} />}>
                   {tags.data?.items.map((tag) => (
                     <MenuItem
                       key={tag.id}
@@ -216,6 +212,7 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
               kind="quiet"
               danger
               icon={Trash2}
+              label={t('common.delete')}
               disabled={run.isPending}
               onClick={() => {
                 deleteDocuments(
@@ -223,11 +220,10 @@ export function SelectionBar({ selection, columns, request, stackId, name, besid
                   reload,
                 );
                 clear();
-              }}>
-              {t('common.delete')}
-            </Button>
+              }}
+            />
           )}
-          <ExportMenu kind="quiet" isBusy={save.isPending} align="start" onChoose={save.mutate} />
+          <ExportMenu isIcon isBusy={save.isPending} align="start" onChoose={save.mutate} />
         </SelectionToolbar>
       )}
       {isAsking && (

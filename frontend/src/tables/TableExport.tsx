@@ -22,21 +22,25 @@ export function TableExport({ request, name, isEmpty }: { request: TableRequest;
 export function ExportMenu({
   isBusy,
   align,
-  kind = 'plain',
+  isIcon = false,
   onChoose,
 }: {
   isBusy: boolean;
   align?: 'start' | 'end';
-  kind?: 'plain' | 'quiet';
+  isIcon?: boolean;
   onChoose: (format: string) => void;
 }) {
   return (
     <Menu
       {...(align && { align })}
       trigger={
-        <Button kind={kind} icon={Download} disabled={isBusy}>
-          <span className={kind === 'quiet' ? undefined : 'max-lg:sr-only'}>{t('document.export.button')}</span>
-        </Button>
+        isIcon ? (
+          <Button kind="quiet" icon={Download} label={t('document.export.button')} disabled={isBusy} />
+        ) : (
+          <Button icon={Download} disabled={isBusy}>
+            <span className="max-lg:sr-only">{t('document.export.button')}</span>
+          </Button>
+        )
       }>
       {FORMATS.map((format) => (
         <MenuItem key={format} onChoose={() => onChoose(format)}>

@@ -1,4 +1,4 @@
-/** Numbers and dates on the pages that belong to no field, in reading order. Arrow keys move, Enter adds one as a field. */
+/** Numbers and dates on the pages that belong to no field, by page. Arrow keys move, Enter adds one as a field. */
 
 import { useQueryClient } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';

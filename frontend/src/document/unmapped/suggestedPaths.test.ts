@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { pathIn, suggestedPaths, valueFor } from './suggestedPaths';
-import { withId, nearest } from './unmappedItems';
+import { compare, nearest, withId } from './unmappedItems';
 
 const FIELDS = { total: 5, note: '', vendor: { name: 'Acme' }, items: [{ name: 'a', price: 1 }, { name: 'b' }] };
 const of = (path: string, type: string) => ({ path, type, title: '', description: '', decimals: 0 });
@@ -54,4 +54,16 @@ test('the next item in reading order is selected, at the end the last one', () =
   expect(nearest(items, item(9))).toBe(items[2]);
   expect(nearest(items, item(3, 2))).toBe(items[2]);
   expect(nearest([], item(3))).toBeUndefined();
+});
+
+test('dates and amounts with cents come first on their page, then the rest in reading order', () => {
+  const day = { ...item(7), kind: 'date' as const, text: '12 March' };
+  const items = [
+    { ...item(1), text: '10' },
+    { ...item(2), text: 'A4' },
+    { ...item(3), text: '1,312.505' },
+    item(9),
+    day,
+  ];
+  expect([...items, item(4, 2)].sort(compare).map((one) => one.first)).toEqual([7, 9, 1, 2, 3, 4]);
 });

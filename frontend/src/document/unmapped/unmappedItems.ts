@@ -16,9 +16,18 @@ export function withId(item: UnmappedItem): Unmapped {
   return { ...item, id: ` ${item.page}:${item.first}-${item.last}:${item.boxes[0]?.[0] ?? 0}` };
 }
 
-/** Return the next item in reading order, else the last one. */
+/** By page: dates and amounts with cents first, as they are more often fields; then in reading order. */
+export function compare(a: UnmappedItem, b: UnmappedItem): number {
+  return a.page - b.page || Number(isPlain(a)) - Number(isPlain(b)) || a.first - b.first;
+}
+
+function isPlain({ kind, text }: UnmappedItem): boolean {
+  return kind !== 'date' && !/[.,]\d\d(?!\d)/.test(text);
+}
+
+/** Return the next item in this order, else the last one. */
 export function nearest(items: readonly Unmapped[], to: UnmappedItem): Unmapped | undefined {
-  return items.find((one) => one.page > to.page || (one.page === to.page && one.first >= to.first)) ?? items.at(-1);
+  return items.find((one) => compare(one, to) >= 0) ?? items.at(-1);
 }
 
 /** Add the boxes of unmapped text to those of fields. */

@@ -4,7 +4,7 @@ import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query';
 import { useCallback, useEffect, useMemo, useState } from 'react';
 import type { Box, Extraction } from '../../api/types';
 import { formatNumber } from '../../shared/format';
-import { KINDS, nearest, withId, type Kind, type Unmapped } from './unmappedItems';
+import { compare, KINDS, nearest, withId, type Kind, type Unmapped } from './unmappedItems';
 import { unmappedQuery } from './unmappedQueries';
 
 const ALL: ReadonlySet<Kind> = new Set(KINDS);
@@ -30,7 +30,7 @@ export function useUnmapped(
   const [last, setLast] = useState<Unmapped | null>(null);
 
   const all = useMemo(
-    () => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(withId)) : NONE),
+    () => (isOn ? (data?.pages ?? []).flatMap((page) => page.items.map(withId).sort(compare)) : NONE),
     [data, isOn],
   );
   const items = useMemo(() => all.filter((one) => kinds.has(one.kind) && !taken.has(one.id)), [all, kinds, taken]);
