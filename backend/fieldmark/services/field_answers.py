@@ -52,6 +52,7 @@ MAX_ANSWERS: Final = 9
 _MAX_CURRENCIES: Final = 5
 _MAX_PRINTED: Final = 4
 _MAX_ONLY: Final = 200
+_WHOLE_NAME: Final = 3.0
 _CENTS = re.compile(r"[.,]\d\d(?!\d)")
 _COMMON_CURRENCIES: Final = ("USD", "EUR", "GBP", "CAD", "AUD", "SGD", "HKD", "NZD", "JPY", "CNY", "SEK", "NOK", "DKK")
 _LABELS: Final[Mapping[str, str]] = {
@@ -63,6 +64,10 @@ _LABELS: Final[Mapping[str, str]] = {
     "number": "no|nr|number|nummer",
 }
 """What is printed beside some values in place of the name of their field."""
+_COMMON_WORDS: Final = frozenset(
+    {"number", "no", "nr", "nummer", "id", "code", "date", "datum", "name", "amount", "of"}
+)
+"""Words of names that alone say little: an invoice number is no order number."""
 _TOTALS: Final = frozenset({"total", "totals", "gross", "gesamt", "brutto", "summe", "montant", "importe", "totale"})
 """Names of amounts that are not below another amount of the document."""
 
@@ -194,7 +199,7 @@ def _unmapped_answers(
 ) -> Iterator[CandidateAnswer]:
     """Yield printed values of a field's type: those after a text like its name first, those of other fields last."""
     taken = {repr(one) for _, one in leaves(dict(row.extracted_fields))}
-    held = {_place(as_object(proof)) for other, proof in row.evidence.items() if other != name}
+    held = [_place(as_object(proof)) for other, proof in row.evidence.items() if other != name]
     sums = dict(_sums(row.extracted_fields)) if kind == "number" else {}
     words = _words_of(name)
     least = _largest_amount(row) if words & _TOTALS else 0.0
@@ -206,7 +211,10 @@ def _unmapped_answers(
         for answer, order in readings:
             amount = float(answer) if is_number(answer) else 0.0
             column = sums.get(amount)
-            score = _label_score(one.before, words) + (2 if column else 0)
+            is_free = not any(_is_at(one.page, one.boxes, place) for place in held)
+            label = _label_score(one.before, words)
+            # What another field has is another value, unless the whole name is printed before it.
+            score = (label if is_free or label == _WHOLE_NAME else 0) + (2 if column else 0)
             # Identifiers and counts are printed everywhere. An amount may be that of two fields.
             is_near = kind == "date" or (
                 kind == "number" and abs(amount) >= least and _CENTS.search(one.text) is not None
@@ -215,7 +223,6 @@ def _unmapped_answers(
                 continue
             code: AnswerCode = order or ("sum" if column else "label" if score else "near")
             data = {"label": one.before[-80:], "quote": one.text, **({"of": column} if column else {})}
-            is_free = (one.page, one.boxes) not in held
             ranked.append((is_free, score, amount, CandidateAnswer(answer, code, data, one.page, one.boxes)))
     ranked.sort(key=lambda one: one[:3], reverse=True)
     yield from (answer for *_, answer in ranked[:_MAX_PRINTED])
@@ -294,15 +301,15 @@ def _words_of(name: str) -> frozenset[str]:
 
 
 def _label_score(before: str, words: frozenset[str]) -> float:
-    """Return how like the field's name the text before a value is: 3 for all of its words, 2 for a usual label."""
+    """Return how like the field's name the text before a value is: _WHOLE_NAME for all words, 2 for a usual label."""
     text = fold(before)
     printed = set(re.findall(r"[^\W_]+", text))
     if words and words <= printed:
-        return 3.0
+        return _WHOLE_NAME
     usual = "|".join(_LABELS[word] for word in words if word in _LABELS)
     if usual and re.search(rf"(?<![^\W_])(?:{usual})(?![^\W_])", text):
         return 2.0
-    return 1.0 if words & printed else 0.0
+    return 1.0 if (words - _COMMON_WORDS) & printed else 0.0
 
 
 def _sums(fields: Mapping[str, JsonValue]) -> Iterator[tuple[float, str]]:
@@ -318,6 +325,15 @@ def _sums(fields: Mapping[str, JsonValue]) -> Iterator[tuple[float, str]]:
 
 def _place(proof: JsonObject) -> tuple[int | None, Boxes]:
     return location_in(proof.get("page"), proof.get("boxes"))
+
+
+def _is_at(page: int, boxes: Boxes, place: tuple[int | None, Boxes]) -> bool:
+    """Return whether one of the boxes has its middle in a box of a place."""
+    return page == place[0] and any(
+        other[0] <= (box[0] + box[2]) / 2 <= other[2] and other[1] <= (box[1] + box[3]) / 2 <= other[3]
+        for box in boxes
+        for other in place[1]
+    )
 
 
 def _located(value: JsonValue, code: AnswerCode, data: Mapping[str, str], location: Location) -> CandidateAnswer:

@@ -33,7 +33,11 @@ export function ResultName({ all }: Props) {
   const tableName = useTableNames(all.map((one) => one.schema_revid));
   const revid = all.length === 1 ? all[0]!.schema_revid : null;
   if (revid === null) return null;
-  return <span className="min-w-0 truncate pr-4 text-xs text-muted-foreground @max-sm:hidden">{tableName(revid)}</span>;
+  return (
+    <span className="min-w-0 shrink-[999] truncate pr-4 text-xs text-muted-foreground max-sm:hidden">
+      {tableName(revid)}
+    </span>
+  );
 }
 
 /** Which of several results is shown. Below the newest: the completed one before it. Below an older one: the newest. */

@@ -54,6 +54,8 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
       schema.find((one) => one.path === schemaPath(path)),
       (extraction.evidence[path] as Evidence | undefined)?.quote,
     );
+  const places = new Map(schema.map((one, index) => [one.path, index]));
+  const placeOf = (path: string) => places.get(schemaPath(path)) ?? places.size;
   const authorOf = ({ actor, userId, dictatedBy }: Version) => {
     if (dictatedBy !== null) return t('history.dictatedBy', { person: personName(dictatedBy) });
     if (userId === null) return t('history.agent');
@@ -90,10 +92,12 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
                   {t('history.run')}
                 </Link>
               )}
-              <span className="text-xs text-muted-foreground">{t('history.version', { version: one.version })}</span>
-              {one.version === extraction.version ? (
-                <span className="text-xs text-muted-foreground">{t('history.current')}</span>
-              ) : !canWrite ? null : (
+              <span className="text-xs text-muted-foreground">
+                {one.version === extraction.version
+                  ? t('history.current')
+                  : t('history.version', { version: one.version })}
+              </span>
+              {one.version === extraction.version || !canWrite ? null : (
                 <Button
                   disabled={restore.isPending}
                   aria-label={t('history.restoreVersion', { version: one.version })}
@@ -103,19 +107,25 @@ export function HistoryList({ extraction, schema, canWrite }: Props) {
               )}
             </div>
             <ul>
-              {one.changes.map((change) => (
-                <li
-                  key={change.path}
-                  className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)] gap-2 py-0.5 wrap-anywhere">
-                  <span className="text-muted-foreground" title={visibleText(change.path)}>
-                    {pathLabel(change.path, schema)}
-                  </span>
-                  <span>
-                    {!change.added && <del className="text-muted-foreground">{valueText(change.path, change.old)}</del>}{' '}
-                    → {change.removed ? t('history.removed') : valueText(change.path, change.new)}
-                  </span>
-                </li>
-              ))}
+              {one.changes
+                .toSorted((a, b) => placeOf(a.path) - placeOf(b.path))
+                .map((change) => (
+                  <li
+                    key={change.path}
+                    className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)] gap-2 py-0.5 wrap-anywhere">
+                    <span className="text-muted-foreground" title={visibleText(change.path)}>
+                      {pathLabel(change.path, schema)}
+                    </span>
+                    <span>
+                      {!change.added && (
+                        <>
+                          <del className="text-muted-foreground">{valueText(change.path, change.old)}</del> →{' '}
+                        </>
+                      )}
+                      {change.removed ? t('history.removed') : valueText(change.path, change.new)}
+                    </span>
+                  </li>
+                ))}
             </ul>
           </li>
         ))}

@@ -143,13 +143,13 @@ export function FieldsEditor({ stored, schema, canWrite, onChange, filled, examp
                   checked={row.isRequired}
                   disabled={!canWrite}
                   label={t('schemas.requiredOf', { name: visibleText(row.label) })}
-                  onChange={(on) => onChange(setRequired(schema, row.key, on))}
+                  onChange={(on) => onChange(setRequired(schema, row.key, on, stored))}
                 />
                 <span className="truncate text-muted-foreground max-sm:hidden">
-                  {ruleText(
-                    row,
-                    rules.filter((rule) => rule.fields[0] === row.key).map((rule) => rule.text),
-                  )}
+                  {ruleText(row, [
+                    ...(row.isAutomatic ? [t('stacks.requiredByDefault')] : []),
+                    ...rules.filter((rule) => rule.fields[0] === row.key).map((rule) => rule.text),
+                  ])}
                 </span>
                 <span className="max-lg:hidden">
                   {example !== null && evidence?.page != null && evidence.boxes?.[0] !== undefined && (

@@ -38,6 +38,12 @@ describe('rows of a schema', () => {
     expect(off).not.toHaveProperty('required');
     expect(off['x-fieldmark']).toMatchObject({ required: { dueDate: false } });
     expect(setRequired(INVOICE, 'total', true)).toMatchObject({ required: ['number', 'total'] });
+    // Back as it was, nothing is said that was not said before.
+    const automatic = { ...INVOICE, 'x-fieldmark': { rules: INVOICE['x-fieldmark'].rules } };
+    expect(rowsOf(automatic).map(({ isAutomatic }) => isAutomatic)).toEqual([false, true, false, false]);
+    expect(setRequired(setRequired(automatic, 'dueDate', true, automatic), 'dueDate', false, automatic)).toEqual(
+      automatic,
+    );
   });
 
   it('keep what a row cannot say', () => {

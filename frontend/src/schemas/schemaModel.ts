@@ -9,6 +9,8 @@ export interface SchemaRow {
   label: string;
   type: FieldType;
   isRequired: boolean;
+  /** It is not said whether it is required: the service decides by how many rows have it. */
+  isAutomatic: boolean;
   shape: Shape;
 }
 
@@ -23,7 +25,15 @@ const listOf = (value: unknown): readonly unknown[] =>
 export function rowsOf(schema: Shape): SchemaRow[] {
   return Object.entries(objectOf(schema.properties)).map(([key, value]) => {
     const shape = objectOf(value);
-    return { key, label: labelOf(key, shape), type: typeOf(shape), isRequired: isRequired(schema, key), shape };
+    const isAutomatic = isNullable(shape) && saidOf(schema, key) === undefined && !isRequired(schema, key);
+    return {
+      key,
+      label: labelOf(key, shape),
+      type: typeOf(shape),
+      isRequired: isRequired(schema, key),
+      isAutomatic,
+      shape,
+    };
   });
 }
 
@@ -56,19 +66,26 @@ const isNullable = (shape: Shape) => listOf(shape.type).includes('null') || list
 
 /** A field that may be null is required by a rule of its table, any other by the schema. */
 function isRequired(schema: Shape, key: string): boolean {
-  const own = objectOf(objectOf(schema[EXTENSION]).required)[key];
-  return typeof own === 'boolean' ? own : listOf(schema.required).includes(key);
+  return saidOf(schema, key) ?? listOf(schema.required).includes(key);
 }
 
-export function setRequired(schema: Shape, key: string, on: boolean): Shape {
+function saidOf(schema: Shape, key: string): boolean | undefined {
+  const own = objectOf(objectOf(schema[EXTENSION]).required)[key];
+  return typeof own === 'boolean' ? own : undefined;
+}
+
+/** As in `stored`, it is said as there, or not said. */
+export function setRequired(schema: Shape, key: string, on: boolean, stored: Shape = {}): Shape {
   const shape = objectOf(objectOf(schema.properties)[key]);
   const others = listOf(schema.required).filter((one) => one !== key);
   const { [key]: _, ...ofTable } = objectOf(objectOf(schema[EXTENSION]).required);
   const nullable = isNullable(shape);
+  const isAsStored = Object.hasOwn(objectOf(stored.properties), key) && isRequired(stored, key) === on;
+  const said = isAsStored ? saidOf(stored, key) : undefined;
   const required = nullable || !on ? others : [...others, key];
   return withExtension(
     { ...without(schema, 'required'), ...(required.length > 0 && { required }) },
-    nullable ? { ...ofTable, [key]: on } : ofTable,
+    nullable && !isAsStored ? { ...ofTable, [key]: on } : { ...ofTable, ...(said !== undefined && { [key]: said }) },
   );
 }
 

@@ -32,7 +32,7 @@ const DEFAULT_LAYOUT: Layout = { hidden: [], widths: {}, decimals: {} };
 const MAX_TABLES = 100;
 /** The most pixels, unless a person makes a column wider. */
 const WIDEST: Record<TableColumn['type'], number> = { number: 200, date: 180, boolean: 180, text: 260 };
-const NARROW = 92; // pixels: a text column that makes room for others
+const NARROW = 80; // pixels: a text column that makes room for others
 const PADDING = 12; // pixels, as in Grid.module.css
 /** Pixels of the icon of a state. */
 export const SIGN = 17;

@@ -1,6 +1,7 @@
 /** A key, beside the control that it operates. A touch screen has none. */
 
 import { cn } from './cn';
+import { keyText } from './keyText';
 
 export function Kbd({ children, onPrimary = false }: { children: string; onPrimary?: boolean }) {
   return (
@@ -12,7 +13,7 @@ export function Kbd({ children, onPrimary = false }: { children: string; onPrima
           ? 'border-white/30 bg-white/20 text-primary-foreground'
           : 'border-border bg-background text-muted-foreground',
       )}>
-      {children}
+      {keyText(children)}
     </kbd>
   );
 }

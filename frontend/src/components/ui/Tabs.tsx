@@ -36,7 +36,7 @@ export function Tabs<Value extends string>(props: Props<Value>) {
         <Base.List
           aria-label={label}
           className={cn(
-            'min-w-0 flex-1',
+            'min-w-0 flex-auto',
             'flex overflow-x-auto [scrollbar-width:none]',
             isLine ? 'h-10 items-stretch gap-1 px-3' : 'gap-0.5 rounded-md bg-muted p-0.5',
             listClass,

@@ -2,13 +2,18 @@
  * is hidden from screen readers. One element shows all tooltips: a control only carries the text. */
 
 import { useEffect, useRef } from 'react';
+import { keyText } from './keyText';
 
 const DELAY_MS = 400;
 const GAP = 6;
 
 /** Attributes of a control with a tooltip. */
 export function tooltip(text: string, keys?: string, side: 'top' | 'right' = 'top') {
-  return { 'data-tooltip': text, 'data-tooltip-keys': keys, 'data-tooltip-side': side };
+  return {
+    'data-tooltip': text,
+    'data-tooltip-keys': keys === undefined ? undefined : keyText(keys),
+    'data-tooltip-side': side,
+  };
 }
 
 export function TooltipLayer() {

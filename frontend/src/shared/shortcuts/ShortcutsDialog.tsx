@@ -3,6 +3,7 @@
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { Button } from '../../components/ui/Button';
 import { Dialog } from '../../components/ui/Dialog';
+import { keyText } from '../../components/ui/keyText';
 import { Field } from '../../components/ui/Field';
 import { Switch } from '../../components/ui/Switch';
 import { t } from '../i18n';
@@ -27,9 +28,9 @@ const ROW = 'flex min-h-7 items-center justify-between gap-3';
 const SIGNS = { 'Mod+': '⌘', 'Shift+': '⇧', Enter: '↵', Escape: 'Esc' };
 
 /** As beside the controls: "⌘K", "G H". */
-function keyText(keys: string | null): string {
+function shownKeys(keys: string | null): string {
   const shown = Object.entries(SIGNS).reduce((text, [key, sign]) => text.replaceAll(key, sign), keys ?? '');
-  return shown.replace(/(?<![a-z])[a-z](?![a-z])/g, (letter) => letter.toUpperCase());
+  return keyText(shown.replace(/(?<![a-z])[a-z](?![a-z])/g, (letter) => letter.toUpperCase()));
 }
 const MODIFIERS = ['Control', 'Shift', 'Alt', 'Meta'];
 
@@ -65,7 +66,7 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
             <div key={shortcut.id} className={ROW}>
               <span>{t(`shortcuts.actions.${shortcut.id}`)}</span>
               <Button className="min-w-20 text-xs" onClick={() => setChanging(shortcut.id)}>
-                {changing === shortcut.id ? t('shortcuts.press') : keyText(keysOf(shortcut)) || t('shortcuts.notSet')}
+                {changing === shortcut.id ? t('shortcuts.press') : shownKeys(keysOf(shortcut)) || t('shortcuts.notSet')}
               </Button>
             </div>
           ))}
@@ -76,7 +77,7 @@ export function ShortcutsDialog({ onClose }: { onClose: () => void }) {
         {TABLE_KEYS.map(([action, keys]) => (
           <div key={action} className={ROW}>
             <span>{t(`shortcuts.table.${action}`)}</span>
-            <kbd className="text-xs text-muted-foreground">{keyText(keys)}</kbd>
+            <kbd className="text-xs text-muted-foreground">{shownKeys(keys)}</kbd>
           </div>
         ))}
       </section>
