@@ -11,9 +11,10 @@ import { Form } from '../components/ui/Form';
 import { Confirm } from '../components/ui/Confirm';
 import { Input } from '../components/ui/Input';
 import { ErrorNotice } from '../components/ui/Notice';
+import { usePersonName } from '../session/people';
 import { useCanWrite } from '../session/role';
 import { codeText, readingErrorText } from '../shared/codeText';
-import { visibleText } from '../shared/format';
+import { formatBytes, formatTime, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import { refresh } from '../api/queryKeys';
 
@@ -25,7 +26,17 @@ interface Props {
 export function NotReady({ document, onDeleted }: Props) {
   const canWrite = useCanWrite();
   const queries = useQueryClient();
-  const { id, status, filename, error_code: code, error } = document;
+  const personName = usePersonName();
+  const {
+    id,
+    status,
+    filename,
+    error_code: code,
+    error,
+    byte_size: size,
+    created_by: by,
+    created_at: createdAt,
+  } = document;
   const params = { path: { document_id: id } };
   const read = useMutation({
     mutationFn: (password: string) => api.post('/api/documents/{document_id}/read', { ...params, body: { password } }),
@@ -47,9 +58,19 @@ export function NotReady({ document, onDeleted }: Props) {
     );
   }
   const failure = read.error ?? remove.error;
-  // The service's own sentence has the page or the limit; that of the code says what to do.
+  // The service's own sentence is shown if it has the page or the limit; that of the code says what to do.
   const detail = readingErrorText(code, error ?? '');
-  const text = code === 'password' ? t('document.passwordNeeded') : codeText('readingErrors', code, detail);
+  const text =
+    code === 'password'
+      ? t('document.passwordNeeded')
+      : /\b\d/.test(detail)
+        ? detail
+        : codeText('readingErrors', code, detail);
+  const facts = [
+    ...(size === null ? [] : [formatBytes(size)]),
+    ...(by === null ? [] : [t('people.by', { person: personName(by) })]),
+    formatTime(createdAt),
+  ];
   return (
     <section className="mx-auto grid w-full max-w-xl content-start gap-4 px-6 pt-[12vh]">
       <span className="flex size-10 items-center justify-center rounded-lg bg-bad-bg text-bad">
@@ -58,10 +79,8 @@ export function NotReady({ document, onDeleted }: Props) {
       <div className="grid gap-1" role="alert">
         <h2 className="text-lg font-semibold">{t('document.unreadable')}</h2>
         <p className="wrap-anywhere">{text}</p>
-        {detail !== text && code !== 'password' && (
-          <p className="text-xs wrap-anywhere text-muted-foreground">{detail}</p>
-        )}
       </div>
+      <p className="text-xs text-muted-foreground">{facts.join(' · ')}</p>
       {failure !== null && <ErrorNotice error={failure} />}
       {canWrite && (
         <div className="flex flex-wrap gap-2 max-sm:[&_button]:min-h-11">

@@ -9,7 +9,8 @@ import { cn } from '../components/ui/cn';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
 import { Popover } from '../components/ui/Popover';
-import { formatDay, formatNumber, visibleText } from '../shared/format';
+import { commonDecimals, displayValue } from '../fields/fieldValue';
+import { visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
 import type { Placing } from './placing';
 
@@ -22,6 +23,9 @@ interface Props {
 export function NewTable({ group, placing, onChange }: Props) {
   const { columns } = placing;
   const filled = (column: string) => group.rows.filter((row) => row.values[column] != null).length;
+  const decimals = new Map(
+    columns.map(({ column: { name } }) => [name, commonDecimals(group.rows.map(({ values }) => values[name]))]),
+  );
   const change = (at: number, name: string | null) =>
     onChange({ ...placing, columns: columns.map((one, index) => (index === at ? { ...one, name } : one)) });
   return (
@@ -39,7 +43,7 @@ export function NewTable({ group, placing, onChange }: Props) {
         </label>
         <span className="text-xs text-muted-foreground max-sm:hidden">{t('adding.columnsHint')}</span>
       </div>
-      <div className="overflow-x-auto" role="region" aria-label={t('adding.preview')} tabIndex={0}>
+      <div className="scroll-shadow overflow-x-auto" role="region" aria-label={t('adding.preview')} tabIndex={0}>
         <table className="w-full text-left text-sm">
           <thead className="bg-sidebar">
             <tr>
@@ -78,7 +82,7 @@ export function NewTable({ group, placing, onChange }: Props) {
                           {t('adding.missing')}
                         </span>
                       ) : (
-                        (shown(value, column.type) ?? <span className="text-faint">–</span>)
+                        (shown(value, column.type, decimals.get(column.name)) ?? <span className="text-faint">–</span>)
                       )}
                     </td>
                   );
@@ -92,12 +96,8 @@ export function NewTable({ group, placing, onChange }: Props) {
   );
 }
 
-function shown(value: unknown, type: string): string | null {
-  if (value == null) return null;
-  if (typeof value === 'number') return formatNumber(value, { maximumFractionDigits: 4 });
-  return type === 'date' && /^\d{4}-\d\d-\d\d$/.test(String(value))
-    ? formatDay(String(value))
-    : visibleText(String(value));
+function shown(value: unknown, type: string, decimals = 0): string | null {
+  return value == null ? null : displayValue(value, { type: type === 'text' ? 'string' : type, decimals });
 }
 
 interface HeadProps {

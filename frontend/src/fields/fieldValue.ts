@@ -61,6 +61,12 @@ export function decimalPlaces(value: number, quote: string): number {
   return Math.max(/^-?\d+\.(\d+)$/.exec(String(value))?.[1]?.length ?? 0, printedNumber(value, quote).decimals);
 }
 
+/** Return the decimal places of a column whose quotes are not known: the most of its numbers. One is two: 2.6 is 2.60. */
+export function commonDecimals(values: readonly unknown[]): number {
+  const most = Math.max(0, ...values.map((one) => (typeof one === 'number' ? decimalPlaces(one, '') : 0)));
+  return most === 1 ? 2 : most;
+}
+
 /** Return how a number is printed within a quote: its decimal places, and whether its digits are grouped. */
 function printedNumber(value: number, quote: string): { decimals: number; isGrouped: boolean } {
   for (const [token] of quote.matchAll(/\d+(?:[.,'’\u00a0\u202f ]\d+)*/g)) {

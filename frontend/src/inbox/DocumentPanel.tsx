@@ -21,7 +21,7 @@ export function DocumentPanel({ documentId, alike, onDecided }: Props) {
   if (document.data !== undefined && alike === undefined)
     return <NotReady document={document.data} onDeleted={onDecided} />;
   return (
-    <PageAndPanel documentId={documentId}>
+    <PageAndPanel documentId={documentId} isWide>
       {document.data === undefined ? (
         <Loading />
       ) : (
