@@ -10,7 +10,6 @@ import {
   redirect,
   type RouteComponent,
 } from '@tanstack/react-router';
-import { SearchX } from 'lucide-react';
 import { parseAskView } from './ask/askView';
 import { parseDocumentFilter } from './documents/filter';
 import { parseDocumentView } from './document/documentView';
@@ -31,7 +30,7 @@ import { PageError } from './components/ui/Notice';
 const root = createRootRoute({
   component: Shell,
   notFoundComponent: () => (
-    <EmptyState icon={SearchX} title={t('shell.notFound')} text={visibleText(location.pathname)}>
+    <EmptyState title={t('shell.notFound')} text={visibleText(location.pathname)}>
       <Link to="/documents">{t('shell.toDocuments')}</Link>
     </EmptyState>
   ),

@@ -78,8 +78,9 @@ async def test_chat_creates_a_schema_and_extracts_with_three_approvals(serve, br
         await box.fill("and then?")
         await playwright.expect(page.get_by_role("button", name="Send")).to_be_disabled()
         await box.fill("")
-        await page.get_by_text("What needs approval").click()
+        await page.get_by_role("button", name=label("chat.asks")).click()
         await page.get_by_text(label("tools.create_schema")).first.wait_for()
+        await page.keyboard.press("Escape")
         await approve.click()
         # After a reload the conversation continues.
         await approval_card(page).get_by_text("Invoices (version 1)").wait_for()

@@ -243,7 +243,7 @@ async def test_rows_contain_locations_and_their_number(database, make_user, clon
         document = documents[row.document_id]
         assert (row.filename, row.value) == (document.filename, str(document.fields["total"]))
         assert (row.extraction_id, row.path, row.page) == (document.extraction_id, "total", 2)
-        assert row.boxes == [[0.1, 0.1, 0.2, 0.2]]
+        assert row.boxes == ((0.1, 0.1, 0.2, 0.2),)
     counted = await _query_fields(database, scope, where={"fields": [{"path": "total", "op": "<", "value": 3}]})
     assert sorted(row.value or "" for row in counted.rows) == ["0", "1", "2"]
     assert counted.rows_total == 3

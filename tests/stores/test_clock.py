@@ -13,7 +13,6 @@ OWN_CLOCK = {
     "api/auth.py",
     "backup/archive.py",
     "backup/writing.py",
-    "cli/keys.py",
     "identity/tokens.py",
     "services/sources/buckets.py",
     "stores/clock.py",

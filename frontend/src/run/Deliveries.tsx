@@ -50,7 +50,8 @@ export function Deliveries({ items, isSending, onAgain }: Props) {
   );
 }
 
-function changeTypeText(type: string): string {
+/** Return the type of a change in words. */
+export function changeTypeText(type: string): string {
   const known = type.replace('.', '__');
   const texts: Readonly<Record<string, string>> = en.settings.webhooks.types;
   return Object.hasOwn(texts, known) ? t(`settings.webhooks.types.${known as keyof Texts['types']}`) : type;

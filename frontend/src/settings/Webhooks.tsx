@@ -1,41 +1,37 @@
 /** Webhooks: where changes are sent, with a secret that is shown once; what was sent, and again. */
 
 import { useQuery } from '@tanstack/react-query';
-import { KeyRound, ListChecks, Power, RotateCcw, Send } from 'lucide-react';
+import { KeyRound, ListChecks, Power, Send } from 'lucide-react';
 import { useState } from 'react';
 import { api } from '../api/client';
-import type { ChangeType, Delivery, Webhook } from '../api/types';
-import { Button } from '../components/ui/Button';
+import type { ChangeType, Webhook } from '../api/types';
 import { Form } from '../components/ui/Form';
 import { Checkbox } from '../components/ui/Checkbox';
 import { Dialog, DialogActions } from '../components/ui/Dialog';
 import { Field } from '../components/ui/Field';
 import { Input } from '../components/ui/Input';
+import { Loading } from '../components/ui/Loading';
 import { MenuItem } from '../components/ui/Menu';
+import { ErrorNotice } from '../components/ui/Notice';
 import { Select } from '../components/ui/Select';
-import { StatusPill, type Tone } from '../components/ui/StatusPill';
+import { StatusPill } from '../components/ui/StatusPill';
 import { Td, Th, Tr } from '../components/ui/Table';
 import { toast } from '../components/ui/Toast';
 import en from '../locales/en.json';
-import { formatAge, formatTime, visibleText } from '../shared/format';
+import { formatAge, visibleText } from '../shared/format';
 import { t } from '../shared/i18n';
+import { changeTypeText, Deliveries } from '../run/Deliveries';
 import { AddSecret, OneTimeSecret } from './OneTimeSecret';
 import { deliveriesQuery, webhooksQuery } from './settingsQueries';
 import { RowMenu } from './RowMenu';
-import { SettingsList, SettingsTable } from './SettingsTable';
+import { SettingsList } from './SettingsTable';
 import { useChange } from '../shared/useChange';
 
 type Known = keyof typeof en.settings.webhooks.types;
 const TYPES = Object.keys(en.settings.webhooks.types) as Known[];
 /** The keys of a catalogue have no dots. */
 const typeOf = (known: Known) => known.replace('__', '.') as ChangeType;
-const TONES: Record<Delivery['status'], Tone> = { delivered: 'ok', pending: 'plain', failed: 'bad' };
 const TOUCHES = ['webhooks'] as const;
-
-function typeText(type: string): string {
-  const known = type.replace('.', '__');
-  return Object.hasOwn(en.settings.webhooks.types, known) ? t(`settings.webhooks.types.${known as Known}`) : type;
-}
 
 export function Webhooks() {
   const listed = useQuery(webhooksQuery);
@@ -180,7 +176,7 @@ function WebhookRow({ webhook, onLog }: { webhook: Webhook; onLog: () => void })
       </Td>
       <Td className="min-w-48 text-xs text-muted-foreground max-lg:hidden">
         <span className="line-clamp-2">
-          {webhook.types.length === 0 ? t('settings.webhooks.all') : webhook.types.map(typeText).join(', ')}
+          {webhook.types.length === 0 ? t('settings.webhooks.all') : webhook.types.map(changeTypeText).join(', ')}
         </span>
       </Td>
       <Td className="whitespace-nowrap max-sm:hidden">{status}</Td>
@@ -225,54 +221,12 @@ function Log({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   return (
     <Dialog title={t('settings.webhooks.log')} open onClose={onClose} isWide>
       <p className="break-all text-muted-foreground">{visibleText(webhook.url)}</p>
-      <SettingsTable
-        label={t('settings.webhooks.log')}
-        list={log}
-        empty={<p>{t('settings.webhooks.nothingSent')}</p>}
-        heads={
-          <>
-            <Th className="max-sm:hidden">{t('settings.webhooks.when')}</Th>
-            <Th>{t('settings.webhooks.event')}</Th>
-            <Th>{t('settings.invitations.status')}</Th>
-            <Th className="text-right max-md:hidden">{t('settings.webhooks.attempts')}</Th>
-          </>
-        }
-        row={(one) => (
-          <Tr key={one.id}>
-            <Td className="whitespace-nowrap max-sm:hidden" title={formatTime(one.created_at)}>
-              {formatAge(one.attempted_at ?? one.created_at)}
-            </Td>
-            <Td>
-              {typeText(one.type)}
-              <p className="text-xs text-muted-foreground sm:hidden">{formatAge(one.attempted_at ?? one.created_at)}</p>
-            </Td>
-            <Td>
-              <StatusPill tone={TONES[one.status]}>{t(`settings.webhooks.deliveries.${one.status}`)}</StatusPill>{' '}
-              <span className="text-xs text-muted-foreground">
-                {[one.http_status, one.error_code === null ? null : errorText(one.error_code)]
-                  .filter((part) => part !== null)
-                  .join(' ')}
-              </span>
-            </Td>
-            <Td className="text-right max-md:hidden">{one.attempts}</Td>
-            <Td className="text-right">
-              <Button
-                kind="quiet"
-                icon={RotateCcw}
-                label={t('settings.webhooks.again')}
-                disabled={again.isPending}
-                onClick={() => again.mutate(one.id)}
-              />
-            </Td>
-          </Tr>
-        )}
-      />
+      {log.isError && <ErrorNotice error={log.error} onRetry={() => void log.refetch()} />}
+      {log.data === undefined && !log.isError && <Loading />}
+      {log.data?.items.length === 0 && <p>{t('settings.webhooks.nothingSent')}</p>}
+      {log.data !== undefined && log.data.items.length > 0 && (
+        <Deliveries items={log.data.items} isSending={again.isPending} onAgain={again.mutate} />
+      )}
     </Dialog>
   );
-}
-
-function errorText(code: string): string {
-  return Object.hasOwn(en.settings.webhooks.errors, code)
-    ? t(`settings.webhooks.errors.${code as keyof typeof en.settings.webhooks.errors}`)
-    : code;
 }

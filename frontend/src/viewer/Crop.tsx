@@ -86,7 +86,7 @@ export function Crop({ documentId, page, box, width = WIDTH, className }: Props)
           </svg>
         </svg>
       )}
-      {(isError || hasNoPage) && <p className="text-[#4c5462]">{t('document.viewer.excerptFailed')}</p>}
+      {(isError || hasNoPage) && <p className="text-muted-foreground">{t('document.viewer.excerptFailed')}</p>}
     </figure>
   );
 }
