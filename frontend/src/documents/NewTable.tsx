@@ -43,7 +43,11 @@ export function NewTable({ group, placing, onChange }: Props) {
         </label>
         <span className="text-xs text-muted-foreground max-sm:hidden">{t('adding.columnsHint')}</span>
       </div>
-      <div className="scroll-shadow overflow-x-auto" role="region" aria-label={t('adding.preview')} tabIndex={0}>
+      <div
+        className="scroll-shadow overflow-x-auto rounded-b-lg"
+        role="region"
+        aria-label={t('adding.preview')}
+        tabIndex={0}>
         <table className="w-full text-left text-sm">
           <thead className="bg-sidebar">
             <tr>
