@@ -156,7 +156,7 @@ async def test_webhook_source_and_upload_rule_are_added_and_the_quota_is_shown(s
         await choose("test")
         await page.get_by_text(label("settings.webhooks.testSent")).wait_for()
         await choose("log")
-        sent = page.get_by_role("dialog").get_by_role("row").nth(1)
+        sent = page.get_by_role("dialog").get_by_role("listitem").first
         await sent.get_by_text(label("settings.webhooks.types.webhook__test")).wait_for()
         await sent.get_by_text(label("settings.webhooks.errors.unreachable")).wait_for()
         await page.keyboard.press("Escape")
