@@ -74,7 +74,8 @@ class _Heading(NamedTuple):
 
 
 class _DeclaredScale(NamedTuple):
-    """A text such as `(in thousands)`. A general one, such as `Amounts in TEUR`, also holds for what is above it."""
+    """A text such as `(in thousands)`. A general one, such as `Amounts in TEUR` or below all numbers of its page, also
+    holds for what is above it."""
 
     box: Word
     places: int
@@ -338,7 +339,7 @@ class WordIndex:
         elif above:
             places = max(above, key=lambda one: one.box[2]).places
         else:
-            places = next((one.places for one in declared if one.is_general or self._is_foot(page, one.box)), 0)
+            places = next((one.places for one in declared if one.is_general), 0)
         return places if places and not self._is_unscaled(word) else 0
 
     def _is_unscaled(self, word: int) -> bool:
@@ -364,11 +365,6 @@ class WordIndex:
             own[2] > 1 - _MARGIN and all(other[4] <= own[2] for other in others)
         )
 
-    def _is_foot(self, page: int, box: Word) -> bool:
-        """Return whether a page has no number below a text, so that the text is about those above."""
-        below = (at for at in self.words_of_page(page) if self.words[at][2] >= box[4])
-        return not any(_SCALABLE.search(str(self.words[at][0])) for at in below)
-
     def scales(self) -> set[int]:
         """Return the scales that headings and lines of the document name."""
         pages = range(len(self.pages))
@@ -390,9 +386,13 @@ class WordIndex:
         if page not in self._scales:
             own = self.words_of_page(page)
             starts = [*accumulate((len(self.folded[at]) + 1 for at in own), initial=0)]
-            self._scales[page] = [
-                _DeclaredScale(self.words[own[bisect_right(starts, offset) - 1]], places, is_general)
+            last = max((self.words[at][2] for at in own if _SCALABLE.search(str(self.words[at][0]))), default=0.0)
+            found = [
+                (self.words[own[bisect_right(starts, offset) - 1]], places, is_general)
                 for offset, places, is_general in units.declared_scales(self.page_text(page))
+            ]
+            self._scales[page] = [
+                _DeclaredScale(box, places, is_general or last < box[4]) for box, places, is_general in found
             ]
         return self._scales[page]
 
